@@ -1,0 +1,140 @@
+"""The vocabulary of model calls: what a program asks of a model, and what comes back.
+
+Shared by the reference interpreter, the executor, the engine and the oracle, so that two
+runs can be compared call by call. Plain data, no tensors.
+"""
+
+import hashlib
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+FinishReason = Literal["stop", "length", "cancelled"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingParams:
+    """Decode parameters of one generation, all explicit (defaults already applied).
+
+    A temperature of 0 means greedy. `top_k` of -1 means no limit. `stop` strings end the
+    text before their earliest match; a match counts wherever token borders lie.
+    """
+
+    max_tokens: int = 128
+    min_tokens: int = 0
+    temperature: float = 1.0
+    top_p: float = 1.0
+    top_k: int = -1
+    min_p: float = 0.0
+    stop: tuple[str, ...] = ()
+    stop_token_ids: tuple[int, ...] = ()
+    ignore_eos: bool = False
+    return_logprob: bool = False
+
+    @property
+    def is_greedy(self) -> bool:
+        """Whether the most likely token is taken at every position."""
+        return self.temperature == 0.0 or self.top_k == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """What a generation's text must full-match, by kind and source text."""
+
+    kind: Literal["regex"]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenCall:
+    """One generation: continue `context` under `params` and `constraint`.
+
+    Two calls are equal when a model must answer them alike; `site` (the program's name for
+    the call and its source line) is for people and for scripted oracles only.
+    """
+
+    context: tuple[int, ...]
+    params: SamplingParams
+    constraint: Constraint | None = None
+    key: int = 0
+    site: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreCall:
+    """Score each option's token ids as a continuation of `context`."""
+
+    context: tuple[int, ...]
+    options: tuple[tuple[int, ...], ...]
+    site: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallUsage:
+    """Token counts and times of one call.
+
+    `prompt_tokens` = `cached_tokens` + tokens of the context computed for this call;
+    `forced_tokens` are output tokens that the constraint alone decided; `decode_steps` are
+    forward passes that produced this call's output. Times are seconds since submission.
+    """
+
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    forced_tokens: int = 0
+    decode_steps: int = 0
+    queue_seconds: float = 0.0
+    first_token_seconds: float = 0.0
+    total_seconds: float = 0.0
+
+    @property
+    def computed_tokens(self) -> int:
+        """Context tokens whose KV had to be computed."""
+        return self.prompt_tokens - self.cached_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GenResult:
+    """What a generation gave.
+
+    `token_ids` are the sampled ids that lie wholly before the cut made by a stop string or
+    a broken character; `tail` is the text left of the cut inside the cut token, so that
+    `text` = decode(token_ids) + tail. An end token is in neither. `complete` is False when
+    a constraint was cut before a full match. `logprobs` has one entry per id of
+    `token_ids`, when asked for.
+    """
+
+    token_ids: tuple[int, ...]
+    text: str
+    tail: str = ""
+    finish_reason: FinishReason = "stop"
+    matched_stop: str | int | None = None
+    complete: bool = True
+    logprobs: tuple[float, ...] | None = None
+    usage: CallUsage = field(default_factory=CallUsage, compare=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreResult:
+    """Log-probabilities of every option's tokens, in the options' order."""
+
+    logprobs: tuple[tuple[float, ...], ...]
+    usage: CallUsage = field(default_factory=CallUsage, compare=False)
+
+
+def derive_key(
+    seed: int, instance: int, lineage: tuple[str, ...], ordinal: int, sample: int = 0
+) -> int:
+    """Return the 64-bit random key of one call.
+
+    The key depends on where a call stands in the program, never on when it ran: `lineage`
+    is the path of forks and nested calls that made the state, `ordinal` counts the calls
+    (gen, select, fork, nested program) made before in that lineage.
+    """
+    parts = [str(seed), str(instance), *lineage, str(ordinal), str(sample)]
+    framed = "".join(f"{len(part)}:{part}" for part in parts)
+    return int.from_bytes(hashlib.blake2b(framed.encode(), digest_size=8).digest(), "big")
+
+
+def with_sample(call: GenCall, key: int) -> GenCall:
+    """Return the same call under another random key (one of n samples)."""
+    return replace(call, key=key)

@@ -1,0 +1,100 @@
+"""Errors of lmc: one tree, named by phase, each with a place and a remedy.
+
+Every error that a user can cause derives from LmcError. The command line prints
+`str(error)` and exits with `error.exit_code`; an error that is not an LmcError is our
+own bug and keeps its traceback.
+"""
+
+from typing import Protocol
+
+
+class HasRender(Protocol):
+    """A source location that can draw itself (lmc.ir.location.Location)."""
+
+    def render(self) -> str:
+        """Return `file:line:column`, the source line and carets below it."""
+        ...
+
+
+class LmcError(Exception):
+    """A failure that names its place and its remedy.
+
+    Args:
+        message: what went wrong, with the values concerned.
+        hint: what the user can do about it.
+        location: where in the user's source it happened.
+    """
+
+    exit_code = 1
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, location: HasRender | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.location = location
+
+    def __str__(self) -> str:
+        parts = [self.message]
+        if self.location is not None:
+            parts.append(self.location.render())
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class UsageError(LmcError):
+    """Wrong use: unknown argument, file without a program, bad option value."""
+
+    exit_code = 2
+
+
+class ModelError(UsageError):
+    """A model that is missing, damaged or of an unsupported kind."""
+
+
+class CompileError(LmcError):
+    """A program that could not be compiled; base of the compiler's phases."""
+
+    exit_code = 3
+
+
+class CaptureError(CompileError):
+    """Source that capture cannot turn into IR (a graph break) or that does not parse."""
+
+
+class ParseError(CompileError):
+    """IR text that does not parse."""
+
+
+class VerifyError(CompileError):
+    """IR that breaks an invariant."""
+
+
+class PassError(CompileError):
+    """A pass failed, or left IR that does not verify."""
+
+
+class LowerError(CompileError):
+    """IR that cannot be lowered for the chosen target."""
+
+
+class ConstraintError(CompileError):
+    """A regex or schema that is wrong, unsupported or too costly."""
+
+
+class ArtifactError(CompileError):
+    """An artifact that is damaged, foreign or does not fit the model."""
+
+
+class RunError(LmcError):
+    """The program failed while running; carries the op's line and the prompt's tail."""
+
+
+class EngineError(LmcError):
+    """The engine could not serve a request (too long for the pool, cancelled, ...)."""
+
+
+class Cancelled(EngineError):
+    """The request or run was cancelled."""

@@ -1,0 +1,1 @@
+"""lmc.runtime.cache."""
