@@ -160,9 +160,7 @@ class Backend(Protocol):
         """What programs must be lowered for."""
         ...
 
-    def submit_gen(
-        self, call: GenCall, on_done: OnGen, on_text: OnText | None = None
-    ) -> Ticket:
+    def submit_gen(self, call: GenCall, on_done: OnGen, on_text: OnText | None = None) -> Ticket:
         """Start a generation."""
         ...
 

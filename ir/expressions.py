@@ -1,0 +1,99 @@
+"""What a program appends to a state, as plain data: the values of the user's language.
+
+`frontend.dsl` makes them, capture reads the calls that would make them, and eager mode
+carries them out. `a + b` of any of them, or of one and a str, is a Sequence.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+CHOICES_METHODS = (
+    "token_length_normalized",
+    "greedy_token_selection",
+    "unconditional_likelihood_normalized",
+)
+
+GEN_PARAMS = (
+    "max_tokens", "min_tokens", "n", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
+    "min_p", "ignore_eos", "return_logprob", "regex", "type",
+)  # fmt: skip
+"""Decode parameters of `gen`, in the order in which dynamic ones become operands."""
+
+SELECT_PARAMS = ("choices_method", "temperature")
+
+TYPE_REGEX = {
+    "int": r"-?(0|[1-9][0-9]{0,17})",
+    "float": r"-?(0|[1-9][0-9]{0,14})\.[0-9]{1,15}",
+    "bool": r"(True|False)",
+}
+"""What a typed generation must match; the value is parsed from the text."""
+
+
+class Expression:
+    """Something that can be appended to a state."""
+
+    __slots__ = ()
+
+    def __add__(self, other: "Expression | str") -> "Sequence":
+        return Sequence((*_parts(self), *_parts(other)))
+
+    def __radd__(self, other: "Expression | str") -> "Sequence":
+        return Sequence((*_parts(other), *_parts(self)))
+
+
+@dataclass(frozen=True, slots=True)
+class Gen(Expression):
+    """A generation; `params` holds only what the author gave (0 and [] are values)."""
+
+    name: str | None
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Expression):
+    """A choice among strings by likelihood."""
+
+    name: str | None
+    choices: list[str]
+    params: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RoleBegin(Expression):
+    """The opening of a turn."""
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class RoleEnd(Expression):
+    """The closing of a turn."""
+
+    role: str
+
+
+@dataclass(frozen=True, slots=True)
+class Control(Expression):
+    """A control token by its spelling."""
+
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence(Expression):
+    """Parts to append one after another."""
+
+    parts: tuple["Expression | str", ...]
+
+
+def _parts(value: "Expression | str") -> tuple["Expression | str", ...]:
+    if isinstance(value, Sequence):
+        return value.parts
+    if isinstance(value, (str, Expression)):
+        return (value,)
+    raise TypeError(f"cannot append {type(value).__name__!r} to a prompt; make it a str first")
+
+
+def sequence(*values: "Expression | str") -> Sequence:
+    """Join values into one Sequence; raises TypeError for what cannot be appended."""
+    return Sequence(tuple(part for value in values for part in _parts(value)))
