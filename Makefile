@@ -1,0 +1,52 @@
+# `make run` and `make test` do their whole set-up by themselves.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help run test test-long lint format bench clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+$(VENV)/installed: pyproject.toml constraints.txt
+	@echo "setting up $(VENV) (a few minutes the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(PIP) --editable .
+	@$(BIN)/lmc pull
+	@touch $@
+
+$(VENV)/installed-test: $(VENV)/installed
+	@$(PIP) --editable '.[test]'
+	@touch $@
+
+$(VENV)/installed-lint: $(VENV)/installed-test
+	@$(PIP) --editable '.[lint]'
+	@touch $@
+
+run: $(VENV)/installed ## compile an example program and run it on a real model
+	@$(BIN)/lmc run examples/judge.py --arg essay=@examples/essay.txt
+
+test: $(VENV)/installed-test ## run the tests
+	@$(BIN)/python -m pytest -q -m "not long and not gpu"
+
+test-long: $(VENV)/installed-test ## run all tests, the long ones too
+	@$(BIN)/python -m pytest -q -m "not gpu"
+
+lint: $(VENV)/installed-lint ## ruff, pyright on the public face, layering
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/python tools/link_packages.py
+	@$(BIN)/pyright --warnings
+	@$(BIN)/python -m pytest -q tests/test_layering.py tests/test_packaging.py
+
+format: $(VENV)/installed-lint ## format the sources
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(VENV)/installed ## measure decode speed against the memory's bandwidth
+	@$(BIN)/python benchmarks/bench_decode.py
+
+clean: ## remove the virtual environment and build products
+	rm -rf $(VENV) .lint build *.egg-info
