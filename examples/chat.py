@@ -1,0 +1,18 @@
+"""Hold a conversation of several turns, by the model's own chat template.
+
+lmc run examples/chat.py --arg messages='["Hello!", "What is the capital of France?"]'
+"""
+
+import lmc
+
+
+@lmc.function
+def chat(s, messages: list[str], style: str = "You are a friendly and brief assistant."):
+    """Answer each message in turn; return the answers."""
+    s += lmc.system(style)
+    answers = []
+    for message in messages:
+        s += lmc.user(message)
+        s += lmc.assistant(lmc.gen("answer", max_tokens=40, temperature=0))
+        answers.append(s["answer"])
+    return answers
