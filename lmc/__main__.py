@@ -1,0 +1,5 @@
+"""Run the command line as `python -m lmc`."""
+
+from lmc.cli import main
+
+main()

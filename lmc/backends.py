@@ -1,0 +1,92 @@
+"""Opening what answers a program's calls: an engine on a model, or the oracle."""
+
+import atexit
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lmc.ir.target import Backend, Target
+from lmc.models_store import find_model
+
+Progress = Callable[[str, float], None]
+
+_open: dict[tuple[str, str], Any] = {}
+_default: Backend | str | None = None
+
+
+def open_target(model: str | None) -> Target:
+    """Return what programs are compiled for, without loading any weights.
+
+    Raises:
+        ModelError: there is no such model, or its files cannot be read.
+    """
+    from lmc.codegen.target import load_target, oracle_target
+
+    return oracle_target() if model == "oracle" else load_target(find_model(model))
+
+
+def open_backend(
+    model: str | Path | None = None,
+    *,
+    dtype: str = "bfloat16",
+    progress: Progress | None = None,
+    **engine_options: Any,
+) -> Backend:
+    """Open a model for running: a path, a hub id, None for the default, or "oracle".
+
+    An engine is opened once per model and dtype and kept until the process ends.
+
+    Args:
+        model: directory in Hugging Face format, GGUF file, or name; None takes SmolLM2-135M.
+        dtype: "bfloat16" or "float32", the type of weights and KV.
+        progress: gets (what, share done from 0 to 1) while weights load.
+        engine_options: further options of lmc.runtime.engine.Engine.
+
+    Raises:
+        ModelError: there is no such model, or its files cannot be read.
+    """
+    if model == "oracle":
+        from lmc.runtime.oracle import Oracle
+
+        return Oracle()
+    path = find_model(None if model is None else str(model))
+    key = (str(path), dtype)
+    if engine_options or key not in _open:
+        engine = _open_engine(path, dtype, progress, engine_options)
+        if engine_options:
+            return engine
+        _open[key] = engine
+    return _open[key]
+
+
+def _open_engine(
+    path: Path, dtype: str, progress: Progress | None, options: dict[str, Any]
+) -> Backend:
+    from lmc.codegen.target import load_target
+    from lmc.runtime.engine.engine import Engine
+    from lmc.runtime.models.decoder import CausalModel
+
+    target = load_target(path)
+    model = CausalModel.load(path, dtype=dtype, progress=progress)
+    engine = Engine(model, target, **options)
+    atexit.register(engine.close)
+    return engine
+
+
+def set_default_backend(backend: Backend | str | None) -> None:
+    """Set what programs run on when no backend is named: a backend, a model, or None."""
+    global _default
+    _default = backend
+
+
+def default_backend() -> Backend:
+    """Return the backend that programs run on when none is named; opens it if need be."""
+    return resolve_backend(None)
+
+
+def resolve_backend(backend: Backend | str | Path | None) -> Backend:
+    """Return a backend from a backend, a model's name or path, or None for the default."""
+    chosen = _default if backend is None else backend
+    if chosen is None or isinstance(chosen, (str, Path)):
+        return open_backend(chosen)
+    return chosen

@@ -1,0 +1,90 @@
+"""The compiler's line: capture, passes, lowering."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from lmc.compiled import CompiledProgram
+from lmc.frontend.capture import Captured, capture
+from lmc.ir.core import Module
+from lmc.ir.target import Target
+from lmc.program import Program
+
+PrintAfter = Callable[[str, Module], None]
+
+
+def capture_programs(programs: Sequence[Program], folder: Path | None = None) -> Captured:
+    """Turn the source of programs into one module.
+
+    Raises:
+        CaptureError: the source holds something that cannot be captured.
+    """
+    return capture([program.__lmc_function__ for program in programs], folder=folder)
+
+
+def optimise(
+    module: Module, passes: str | None = None, print_after: PrintAfter | None = None
+) -> tuple[Module, list[Any]]:
+    """Run a pipeline (None: the default one, "": none) and return the module and pass log.
+
+    Raises:
+        UsageError: the pipeline text names what does not exist.
+        PassError: a pass failed or left IR that does not verify.
+    """
+    from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
+
+    manager = PassManager.parse(DEFAULT_PIPELINE if passes is None else passes)
+    result = manager.run(module, print_after=print_after)
+    return result.module, result.log
+
+
+def compile_captured(
+    captured: Captured,
+    target: Target,
+    *,
+    entry: str,
+    passes: str | None = None,
+    print_after: PrintAfter | None = None,
+) -> CompiledProgram:
+    """Compile a captured module for a target.
+
+    Raises:
+        CompileError: a pass or lowering failed; tells where.
+    """
+    from lmc.codegen.lower import lower
+
+    module, log = optimise(captured.module, passes, print_after)
+    plan = lower(module, target)
+    return CompiledProgram(module, plan, entry=entry, host=captured.host, pass_log=log, source=captured)
+
+
+def compile_program(
+    program: Program,
+    *,
+    model: Any = None,
+    target: Target | None = None,
+    passes: str | None = None,
+    print_after: PrintAfter | None = None,
+) -> CompiledProgram:
+    """Compile a program for a model, or for a target that is already open.
+
+    Args:
+        program: what `@lmc.function` made.
+        model: a backend, a model's path or name, "oracle", or None for the default model.
+        target: what to compile for, instead of `model`.
+        passes: pipeline text; None takes the default pipeline, "" none.
+        print_after: called with (pass name, module) after each pass.
+
+    Raises:
+        CompileError: capture, a pass or lowering failed; tells where.
+        ModelError: there is no such model.
+    """
+    from lmc.backends import open_target
+
+    if target is None:
+        is_name = model is None or isinstance(model, (str, Path))
+        target = open_target(None if model is None else str(model)) if is_name else model.target
+    captured = capture_programs([program])
+    return compile_captured(
+        captured, target, entry=program.name, passes=passes, print_after=print_after
+    )

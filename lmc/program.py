@@ -1,0 +1,229 @@
+"""Program: what `@lmc.function` makes of a user's function."""
+
+import functools
+import inspect
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmc.errors import UsageError
+
+if TYPE_CHECKING:
+    from lmc.compiled import CompiledProgram
+    from lmc.ir.core import Module
+    from lmc.ir.target import Backend
+    from lmc.runtime.result import RunResult
+
+DEFAULTS = (
+    "max_tokens", "min_tokens", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
+    "min_p", "ignore_eos", "return_logprob",
+)  # fmt: skip
+"""Decode parameters that a run may set for all generations that do not set their own."""
+
+RUN_OPTIONS = ("backend", "seed", "mode", "passes", "on_event")
+
+
+class Program:
+    """A language-model program: run it, run it many times, compile it, look at its IR.
+
+    Keeps the function's name, docstring and signature (without the state).
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        parameters = list(inspect.signature(function).parameters.values())
+        if not parameters or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
+            raise UsageError(
+                f"program '{function.__name__}' has no parameter for its state",
+                hint=f"write: def {function.__name__}(s, ...)",
+            )
+        self.__lmc_function__ = function
+        self.__signature__ = inspect.Signature(parameters[1:])
+        self._compiled: dict[tuple[str, str | None], CompiledProgram] = {}
+
+    def __repr__(self) -> str:
+        return f"<lmc program {self.__name__}{self.__signature__}>"
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.__lmc_function__.__name__
+
+    def trace(self) -> "Module":
+        """Return the program's IR as captured, before any pass.
+
+        Raises:
+            CaptureError: the source holds something that cannot be captured.
+        """
+        from lmc.compiler import capture_programs
+
+        return capture_programs([self]).module
+
+    def compile(
+        self, model: "Backend | str | Path | None" = None, *, passes: str | None = None
+    ) -> "CompiledProgram":
+        """Compile for a model (None: the default one); `passes` is a pipeline text.
+
+        Raises:
+            CompileError: capture, a pass or lowering failed; tells where.
+            ModelError: there is no such model.
+        """
+        from lmc.compiler import compile_program
+
+        return compile_program(self, model=model, passes=passes)
+
+    def run(self, *args: Any, **keywords: Any) -> "RunResult":
+        """Run the program and return its result.
+
+        Besides the program's own arguments:
+
+        Args:
+            args: the program's arguments, by position.
+            keywords: the program's arguments by name, and of options: `backend` (a backend, a
+                model's path or name, "oracle"; None: the default), `seed` (None: drawn, and
+                told in the result), `mode` ("compiled", or "eager": the Python body as it is),
+                `passes` (pipeline text), `on_event`, and decode parameters (see DEFAULTS) for
+                generations that do not set their own.
+
+        Raises:
+            RunError: the program failed; tells the line and the prompt's tail.
+        """
+        bound, options, defaults = self._split(args, keywords)
+        return self._run_bound(bound, defaults, **options)
+
+    def run_batch(
+        self, batch: Iterable[Mapping[str, Any]], **keywords: Any
+    ) -> "Iterator[RunResult]":
+        """Run once per set of arguments, many at a time; yield results in order.
+
+        Leaving the loop early cancels what still runs. Options are those of `run`.
+        """
+        _, options, defaults = self._split((), keywords, bind=False)
+        arguments = (self._bind((), dict(item)) for item in batch)
+        backend = self._backend(options.get("backend"))
+        if options.get("mode", "compiled") == "eager":
+            seed = _seed(options.get("seed"))
+            for number, bound in enumerate(arguments):
+                yield self._run_eager(backend, bound, defaults, seed, number, None)
+            return
+        compiled = self._compile_for(backend, options.get("passes"))
+        yield from compiled.run_batch(
+            arguments, backend=backend, seed=options.get("seed"), defaults=defaults
+        )
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        """Run as a nested program; allowed inside another program only."""
+        from lmc.runtime.eager import call_nested
+
+        bound, _, defaults = self._split(args, keywords)
+        return call_nested(self.__lmc_function__, bound, defaults)
+
+    def _split(
+        self, args: tuple[Any, ...], keywords: dict[str, Any], *, bind: bool = True
+    ) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+        """Part keywords into the program's own, run options and decode parameters."""
+        own = self.__signature__.parameters
+        options = {k: v for k, v in keywords.items() if k in RUN_OPTIONS and k not in own}
+        defaults = {
+            k: v for k, v in keywords.items() if k in DEFAULTS and k not in own and v is not None
+        }
+        rest = {k: v for k, v in keywords.items() if k not in options and k not in DEFAULTS}
+        rest |= {k: v for k, v in keywords.items() if k in own}
+        if not bind and rest:
+            raise UsageError(f"'{self.name}' has no run option {next(iter(rest))!r}")
+        return (self._bind(args, rest) if bind else {}), options, defaults
+
+    def _bind(self, args: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+        return bind_arguments(self.name, self.__signature__, args, keywords)
+
+    def _backend(self, backend: Any) -> "Backend":
+        from lmc.backends import resolve_backend
+
+        return resolve_backend(backend)
+
+    def _run_bound(
+        self,
+        bound: dict[str, Any],
+        defaults: dict[str, Any],
+        *,
+        backend: Any = None,
+        seed: int | None = None,
+        mode: str = "compiled",
+        passes: str | None = None,
+        on_event: Any = None,
+    ) -> "RunResult":
+        if mode not in ("compiled", "eager"):
+            raise UsageError(f"mode={mode!r} is unknown", hint="use 'compiled' or 'eager'")
+        opened = self._backend(backend)
+        if mode == "eager":
+            return self._run_eager(opened, bound, defaults, _seed(seed), 0, on_event)
+        compiled = self._compile_for(opened, passes)
+        return compiled.run_bound(
+            bound, backend=opened, seed=seed, defaults=defaults, on_event=on_event
+        )
+
+    def _run_eager(
+        self,
+        backend: "Backend",
+        bound: dict[str, Any],
+        defaults: dict[str, Any],
+        seed: int,
+        instance: int,
+        on_event: Any,
+    ) -> "RunResult":
+        from lmc.runtime.eager import run_eager
+
+        return run_eager(
+            backend, self.__lmc_function__, bound,
+            seed=seed, instance=instance, defaults=defaults, on_event=on_event,
+        )  # fmt: skip
+
+    def _compile_for(self, backend: "Backend", passes: str | None) -> "CompiledProgram":
+        """Compile for a backend's target; keep the result while captured globals stay."""
+        from lmc.compiler import compile_program
+
+        key = (backend.target.fingerprint, passes)
+        known = self._compiled.get(key)
+        if known is None or not known.is_current():
+            self._compiled[key] = known = compile_program(
+                self, target=backend.target, passes=passes
+            )
+        return known
+
+
+def bind_arguments(
+    name: str, signature: inspect.Signature, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> dict[str, Any]:
+    """Bind arguments as Python would, defaults applied.
+
+    Raises:
+        UsageError: an argument is missing, unknown or given twice.
+    """
+    try:
+        bound = signature.bind(*args, **keywords)
+    except TypeError as error:
+        raise UsageError(
+            f"program '{name}': {error}", hint=f"its signature is {name}{signature}"
+        ) from None
+    bound.apply_defaults()
+    return dict(bound.arguments)
+
+
+def _seed(seed: int | None) -> int:
+    """Return the seed given, or draw one."""
+    return secrets.randbits(63) if seed is None else seed
+
+
+def function(body: Callable[..., Any]) -> Program:
+    """Make a program of a function whose first parameter is the state.
+
+    Example:
+        @lmc.function
+        def greet(s, name):
+            s += "Hello " + name + lmc.gen("rest", max_tokens=8)
+
+    Raises:
+        UsageError: the function has no parameter for the state.
+    """
+    return Program(body)
