@@ -1,0 +1,70 @@
+"""Limits of one compilation: states, work and time; passing one is a ConstraintError."""
+
+import time
+from dataclasses import dataclass, field
+
+from lmc.errors import ConstraintError
+
+MAX_NODES = 200_000
+MAX_ITEMS = 12_000_000
+_CHECK_EVERY = 1024
+
+
+@dataclass(slots=True, kw_only=True)
+class Budget:
+    """What one compilation may still use; shared by all of its parts.
+
+    Args:
+        max_states: the most automaton states, of characters and of bytes.
+        max_seconds: wall time from the creation of this object.
+    """
+
+    max_states: int
+    max_seconds: float
+    _deadline: float = field(init=False)
+    _items: int = 0
+    _tick: int = 0
+
+    def __post_init__(self) -> None:
+        self._deadline = time.monotonic() + self.max_seconds
+
+    def check_states(self, count: int) -> None:
+        """Raise if an automaton of `count` states is too large, or time is up."""
+        if count > self.max_states:
+            raise ConstraintError(
+                f"regex is too complex: its automaton needs more than {self.max_states} states",
+                hint="bound repetitions of overlapping parts more tightly, or split the text",
+            )
+        self.tick()
+
+    def check_nodes(self, count: int) -> None:
+        """Raise if the pattern unrolls to too many nodes."""
+        if count > MAX_NODES:
+            raise ConstraintError(
+                f"regex is too complex: its repetitions unroll to more than {MAX_NODES} parts",
+                hint="use smaller repetition counts",
+            )
+        self.tick()
+
+    def spend(self, items: int) -> None:
+        """Count stored set members (this bounds memory); raise past the limit."""
+        self._items += items
+        if self._items > MAX_ITEMS:
+            raise ConstraintError(
+                f"regex is too complex: its automaton is built from more than {MAX_ITEMS} parts",
+                hint="bound repetitions of overlapping parts more tightly, or split the text",
+            )
+
+    def tick(self) -> None:
+        """Look at the clock now and then; raise when time is up."""
+        self._tick += 1
+        if self._tick % _CHECK_EVERY == 0:
+            self.check_time()
+
+    def check_time(self) -> None:
+        """Raise when time is up."""
+        if time.monotonic() > self._deadline:
+            raise ConstraintError(
+                f"regex is too complex: not compiled within {self.max_seconds:g} s",
+                hint="simplify the pattern, or allow more time",
+            )

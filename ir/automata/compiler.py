@@ -1,0 +1,49 @@
+"""Patterns to byte automata: the way through the parts of this package."""
+
+from lmc.errors import ConstraintError
+from lmc.ir.automata.atomic import resolve_atomic
+from lmc.ir.automata.budget import Budget
+from lmc.ir.automata.determinise import determinise
+from lmc.ir.automata.dfa import ByteDfa
+from lmc.ir.automata.minimise import minimise
+from lmc.ir.automata.minterms import partition
+from lmc.ir.automata.nfa import build_nfa
+from lmc.ir.automata.parse import parse
+from lmc.ir.automata.utf8 import to_bytes_dfa
+
+DEFAULT_MAX_STATES = 50_000
+DEFAULT_MAX_SECONDS = 5.0
+
+
+def compile_regex(
+    pattern: str,
+    *,
+    max_states: int = DEFAULT_MAX_STATES,
+    max_seconds: float = DEFAULT_MAX_SECONDS,
+) -> ByteDfa:
+    """Return the minimal automaton of the texts that `re.fullmatch(pattern, text)` accepts.
+
+    Meaning is that of the running Python's `re` for `str` patterns, over UTF-8. Lazy
+    quantifiers do not change what can be matched; look-around, anchors and boundaries are
+    followed exactly; atomic groups and possessive quantifiers where their choice can be
+    decided. Text with surrogates has no UTF-8 and is never produced.
+
+    Args:
+        pattern: Python regular expression; flags inline, as in `(?i)`.
+        max_states: the most states, over characters and over bytes.
+        max_seconds: the most wall time.
+
+    Raises:
+        ConstraintError: the pattern is not valid, matches nothing, holds a construct that
+            no finite automaton can follow (named with its position), or is too costly.
+    """
+    budget = Budget(max_states=max_states, max_seconds=max_seconds)
+    node, positions = parse(pattern)
+    try:
+        nfa = build_nfa(resolve_atomic(node, positions, budget), budget)
+    except RecursionError:
+        raise ConstraintError("regex nesting too deep", hint="use fewer nested groups") from None
+    minterms = partition(nfa.classes)
+    dfa = minimise(determinise(nfa, minterms, budget), budget)
+    rows, accepting = to_bytes_dfa(dfa, minterms, budget)
+    return ByteDfa.from_rows(rows, accepting)
