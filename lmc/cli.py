@@ -1,0 +1,173 @@
+"""The command line: compile, run, ir, viz, pull.
+
+Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the program failed,
+2 wrong use, 3 could not compile, 130 interrupted.
+"""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmc import __version__
+from lmc.errors import LmcError, UsageError
+
+CONTEXT = {"help_option_names": ["-h", "--help"]}
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(run_command(sys.argv[1:] if argv is None else argv))
+
+
+def run_command(argv: list[str]) -> int:
+    """Run one command and return its exit code; failures print one clear message."""
+    try:
+        result = cli.main(args=argv, prog_name="lmc", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Abort:
+        click.echo("interrupted", err=True)
+        return 130
+    except KeyboardInterrupt:
+        click.echo("interrupted", err=True)
+        return 130
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except LmcError as error:
+        click.echo(f"error: {error}", err=True)
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of our output left; there is nobody to tell.
+        sys.stderr.close()
+        return 0
+
+
+@click.group(context_settings=CONTEXT)
+@click.version_option(__version__, prog_name="lmc")
+def cli() -> None:
+    """Compile language-model programs and run them."""
+
+
+model_option = click.option(
+    "--model", metavar="MODEL",
+    help="Directory in Hugging Face format, GGUF file, hub id, or 'oracle'.",
+)  # fmt: skip
+passes_option = click.option(
+    "--passes", metavar="PIPELINE", help='Passes to run, as "fold,dce"; "none" for none.'
+)
+
+
+@cli.command(name="compile")
+@click.argument("program")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="The artifact to write.")
+@model_option
+@passes_option
+@click.option("--print-after", metavar="PASS", help="Print the IR after a pass, or after 'all'.")
+@click.option("--remarks", is_flag=True, help="Say what each pass did, or why not.")
+def compile_command(
+    program: str, output: Path | None, model: str | None, passes: str | None,
+    print_after: str | None, remarks: bool,
+) -> None:  # fmt: skip
+    """Compile PROGRAM (prog.py or prog.py:name) to an artifact that runs without its source."""
+    from lmc.sources import compile_source
+
+    compiled = compile_source(program, model, pipeline(passes), ir_printer(print_after))
+    path = output or Path(f"{Path(program.split(':')[0]).stem}.lmc")
+    compiled.save(path)
+    if remarks:
+        for line in compiled.remark_lines():
+            click.echo(line, err=True)
+    for line in compiled.describe_lines(path):
+        click.echo(line, err=True)
+
+
+@cli.command(name="run")
+@click.argument("program")
+@model_option
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
+              help="An argument; @file reads a file, @@ is a literal @.")  # fmt: skip
+@click.option("--args", "args_file", type=click.Path(path_type=Path), metavar="FILE.jsonl",
+              help="Run once per line, each a JSON object of arguments.")  # fmt: skip
+@click.option("--stream", is_flag=True, help="Print the prompt's text as it comes.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run.")
+@click.option("--seed", type=int, help="Seed of all sampling; drawn and told when not given.")
+@click.option("--temperature", type=float, help="For generations that do not set their own.")
+@click.option("--max-tokens", type=int, help="For generations that do not set their own.")
+@click.option("--eager", is_flag=True, help="Run the Python body as it is, uncompiled.")
+@click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16")
+@passes_option
+def run_subcommand(program: str, **options: Any) -> None:
+    """Run PROGRAM (prog.py, prog.py:name or an artifact) on a model."""
+    from lmc.cli_run import run_program
+
+    options["passes"] = pipeline(options["passes"])
+    run_program(program, options)
+
+
+@cli.command()
+@click.argument("source")
+@passes_option
+@click.option("--after", metavar="PASS", help="Stop after this pass of the pipeline.")
+def ir(source: str, passes: str | None, after: str | None) -> None:
+    """Print the IR of SOURCE: a program, an artifact, or an IR text file (.lmir)."""
+    from lmc.ir.printer import print_module
+    from lmc.sources import module_of
+
+    click.echo(print_module(module_of(source, pipeline(passes), after)), nl=False)
+
+
+@cli.command()
+@click.argument("source")
+@click.option("--format", "kind", type=click.Choice(["dot", "mermaid"]), default="dot")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
+@passes_option
+def viz(source: str, kind: str, output: Path | None, passes: str | None) -> None:
+    """Draw SOURCE (a program, an artifact, or IR text) as DOT or Mermaid."""
+    from lmc.ir.graph import to_dot, to_mermaid
+    from lmc.sources import module_of, write_text
+
+    module = module_of(source, pipeline(passes), None)
+    text = to_dot(module) if kind == "dot" else to_mermaid(module)
+    if output is None:
+        click.echo(text, nl=False)
+        return
+    write_text(output, text)
+    click.echo(f"wrote {output}", err=True)
+
+
+@cli.command()
+@click.argument("name", required=False)
+def pull(name: str | None) -> None:
+    """Fetch a model (without NAME: the default one, SmolLM2-135M-Instruct)."""
+    from lmc.models_store import pull as pull_model
+    from lmc.progress import Progress
+
+    with Progress() as progress:
+        path = pull_model(name, progress=progress)
+    click.echo(f"model: {path}", err=True)
+
+
+def pipeline(text: str | None) -> str | None:
+    """Return the pipeline text that an option means: 'none' is the empty one."""
+    return "" if text == "none" else text
+
+
+def ir_printer(name: str | None) -> Any:
+    """Return the callback that prints IR after the pass of that name, or after all."""
+    if name is None:
+        return None
+    from lmc.ir.printer import print_module
+    from lmc.passes.pipeline import pass_names
+
+    if name != "all" and name not in pass_names():
+        raise UsageError(
+            f"there is no pass '{name}'", hint=f"passes: {', '.join(pass_names())}, or all"
+        )
+
+    def show(passed: str, module: Any) -> None:
+        if name in ("all", passed):
+            click.echo(f"// after {passed}\n{print_module(module)}", err=True, nl=False)
+
+    return show
