@@ -1,0 +1,195 @@
+// Linear layers on packed weights: y = x W^T (+ bias), the gated pair of an MLP, embedding.
+//
+// Packing cuts W [N, K] into blocks of 32 outputs. Inside a block the units of k follow each
+// other, and for each unit the 32 outputs, so a block is read front to back whatever the
+// number of rows. N is padded to a block and K to a unit, with zeros.
+#include <algorithm>
+#include <vector>
+
+#include "multiply.h"
+#include "parallel.h"
+
+namespace lmc {
+
+constexpr int BLOCK = 32;            // outputs in a block
+constexpr int VECS = BLOCK / LANES;  // vectors in a block
+constexpr int HALF = BLOCK / 2;      // in a gated block: outputs of the gate, then of up
+constexpr int MOST_ROWS = max_rows(VECS);
+constexpr int64_t CACHED_BYTES = 256 * 1024;  // of x, to stay in the second-level cache
+constexpr int PREFETCH_BYTES = 3072;
+
+enum Part : int { WHOLE = 0, GATE = 1, UP = 2 };
+
+template <class Math> int64_t units_of(int64_t k) { return (k + Math::DEPTH - 1) / Math::DEPTH; }
+
+// Position of output n, input k in packed weights, in elements.
+template <class Math> inline int64_t packed_index(int64_t n, int64_t k, int64_t num_units) {
+    int64_t unit = (n / BLOCK * num_units + k / Math::DEPTH) * BLOCK + n % BLOCK;
+    return unit * Math::DEPTH + k % Math::DEPTH;
+}
+
+// Where row `row` of a matrix goes among the packed outputs.
+inline int64_t output_of(int64_t row, int part) {
+    if (part == WHOLE) return row;
+    return row / HALF * BLOCK + row % HALF + (part == UP ? HALF : 0);
+}
+
+template <class T, class Source>
+void pack(const Source* w, int64_t num_rows, int64_t k, int64_t first_row, int part, T* packed) {
+    using Math = typename MathOf<T>::type;
+    const int64_t num_units = units_of<Math>(k);
+    const int64_t num_groups = (num_rows + BLOCK - 1) / BLOCK;
+#pragma omp parallel for num_threads(num_threads()) schedule(static)
+    for (int64_t group = 0; group < num_groups; group++) {
+        const int64_t end = std::min(num_rows, (group + 1) * BLOCK);
+        for (int64_t row = group * BLOCK; row < end; row++) {
+            const int64_t n = output_of(first_row + row, part);
+            for (int64_t i = 0; i < k; i++)
+                packed[packed_index<Math>(n, i, num_units)] =
+                    from_float<T>(to_float(w[row * k + i]));
+        }
+    }
+}
+
+// Where the sums of a block go.
+struct Output {
+    void* y;            // [num_rows, n]; gated: [num_rows, n / 2]
+    const float* bias;  // [n padded to blocks], in the order of the packed outputs, or null
+    int64_t n;
+    bool is_float;      // else bf16
+    bool accumulate;    // y += sums, for float
+    bool gated;         // y = silu(gate) * up
+};
+
+template <class T> inline void put(T* y, Vec value, int count) {
+    if (count >= LANES)
+        store(y, value);
+    else if (count > 0)
+        store_part(y, value, count);
+}
+
+inline void put_float(const Output& out, float* y, Vec value, int count) {
+    if (count <= 0) return;
+    if (out.accumulate) value += count >= LANES ? load(y) : load_part(y, count);
+    put(y, value, count);
+}
+
+// Writes one row of a block.
+inline void finish_row(const Output& out, int64_t row, int64_t block, Vec (&sums)[VECS]) {
+    if (out.bias)
+        for (int v = 0; v < VECS; v++) sums[v] += load(out.bias + block * BLOCK + v * LANES);
+    const int width = out.gated ? HALF : BLOCK;
+    const int64_t row_len = out.gated ? out.n / 2 : out.n;
+    if (out.gated)
+        for (int v = 0; v < VECS / 2; v++) sums[v] = silu(sums[v]) * sums[v + VECS / 2];
+    for (int v = 0; v < width / LANES; v++) {
+        const int64_t column = block * width + v * LANES;
+        const int count = (int)std::min<int64_t>(LANES, row_len - column);
+        if (out.is_float)
+            put_float(out, (float*)out.y + row * row_len + column, sums[v], count);
+        else
+            put((bf16*)out.y + row * row_len + column, sums[v], count);
+    }
+}
+
+// Rows [first, first + count) of a block, in groups of at most MOST_ROWS of even size.
+template <class Math>
+void block_rows(const typename Math::Unit* x, const typename Math::Unit* panel,
+                int64_t num_units, int64_t first, int64_t count, int64_t block,
+                const Output& out) {
+    constexpr int AHEAD = PREFETCH_BYTES / (int)sizeof(typename Math::Unit);
+    const int64_t num_groups = (count + MOST_ROWS - 1) / MOST_ROWS;
+    for (int64_t group = 0; group < num_groups; group++) {
+        const int64_t begin = first + count * group / num_groups;
+        const int64_t end = first + count * (group + 1) / num_groups;
+        visit<MOST_ROWS>((int)(end - begin), [&]<int ROWS>() {
+            Vec sums[ROWS][VECS] = {};
+            multiply<Math, ROWS, VECS, (ROWS <= 4 ? AHEAD : 0)>(
+                x + begin * num_units, num_units, panel, BLOCK, num_units, sums);
+            for (int r = 0; r < ROWS; r++) finish_row(out, begin + r, block, sums[r]);
+        });
+    }
+}
+
+template <class T>
+void linear(const T* x, const T* packed, int64_t num_rows, int64_t k, const Output& out) {
+    using Math = typename MathOf<T>::type;
+    using Unit = typename Math::Unit;
+    const int64_t num_units = units_of<Math>(k);
+    const int64_t num_blocks = (out.n + BLOCK - 1) / BLOCK;
+    std::vector<T> padded;  // only where k does not fill its last unit
+    if (k % Math::DEPTH) {
+        padded.assign(num_rows * num_units * Math::DEPTH, T(0));
+        for (int64_t r = 0; r < num_rows; r++)
+            std::copy_n(x + r * k, k, padded.data() + r * num_units * Math::DEPTH);
+        x = padded.data();
+    }
+    const int64_t row_bytes = num_units * (int64_t)sizeof(Unit);
+    const int64_t chunk = std::max<int64_t>(MOST_ROWS, CACHED_BYTES / row_bytes);
+    const int64_t num_chunks = (num_rows + chunk - 1) / chunk;
+#pragma omp parallel for num_threads(num_threads()) schedule(static)
+    for (int64_t block = 0; block < num_blocks; block++)
+        for (int64_t c = 0; c < num_chunks; c++)
+            block_rows<Math>((const Unit*)x, (const Unit*)packed + block * num_units * BLOCK,
+                             num_units, c * chunk, std::min(chunk, num_rows - c * chunk), block,
+                             out);
+}
+
+// Rows of the packed matrix as floats. Returns the number of ids outside [0, n).
+template <class T>
+int64_t embed(const T* packed, int64_t n, int64_t k, const int32_t* token_ids, int64_t num_rows,
+              float* out) {
+    using Math = typename MathOf<T>::type;
+    const int64_t num_units = units_of<Math>(k);
+    int64_t num_wrong = 0;
+    for (int64_t row = 0; row < num_rows; row++) {
+        if (token_ids[row] < 0 || token_ids[row] >= n) {
+            num_wrong++;
+            continue;
+        }
+        for (int64_t i = 0; i < k; i++)
+            out[row * k + i] = to_float(packed[packed_index<Math>(token_ids[row], i, num_units)]);
+    }
+    return num_wrong;
+}
+
+}  // namespace lmc
+
+using namespace lmc;
+
+// Elements that a packed matrix takes.
+LMC_EXPORT int64_t lmc_packed_size(int64_t n, int64_t k, int is_bf16) {
+    const int64_t num_blocks = (n + BLOCK - 1) / BLOCK;
+    const int64_t depth = is_bf16 ? Bf16Math::DEPTH : FloatMath::DEPTH;
+    return num_blocks * BLOCK * ((k + depth - 1) / depth * depth);
+}
+
+LMC_EXPORT int64_t lmc_output_of(int64_t row, int part) { return output_of(row, part); }
+
+LMC_EXPORT void lmc_pack(const void* w, int source_is_bf16, int64_t num_rows, int64_t k,
+                         int64_t first_row, int part, void* packed, int is_bf16) {
+    if (is_bf16 && source_is_bf16)
+        pack<bf16>((const bf16*)w, num_rows, k, first_row, part, (bf16*)packed);
+    else if (is_bf16)
+        pack<bf16>((const float*)w, num_rows, k, first_row, part, (bf16*)packed);
+    else if (source_is_bf16)
+        pack<float>((const bf16*)w, num_rows, k, first_row, part, (float*)packed);
+    else
+        pack<float>((const float*)w, num_rows, k, first_row, part, (float*)packed);
+}
+
+LMC_EXPORT void lmc_linear(const void* x, const void* packed, const float* bias, void* y,
+                           int64_t num_rows, int64_t n, int64_t k, int is_bf16,
+                           int out_is_float, int accumulate, int gated) {
+    const Output out{y, bias, n, out_is_float != 0, accumulate != 0, gated != 0};
+    if (is_bf16)
+        linear((const bf16*)x, (const bf16*)packed, num_rows, k, out);
+    else
+        linear((const float*)x, (const float*)packed, num_rows, k, out);
+}
+
+LMC_EXPORT int64_t lmc_embed(const void* packed, int64_t n, int64_t k, const int32_t* token_ids,
+                             int64_t num_rows, float* out, int is_bf16) {
+    if (is_bf16) return embed((const bf16*)packed, n, k, token_ids, num_rows, out);
+    return embed((const float*)packed, n, k, token_ids, num_rows, out);
+}
