@@ -1,1 +1,35 @@
-"""lmc.ir."""
+"""The language between all stages: modules, ops and values, their text form and meaning.
+
+Everything light is here; what needs a third party or is rarely wanted loads at first use.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from lmc.ir.builder import Builder, new_function
+from lmc.ir.core import Block, Function, Module, Op, Param, Value, clone_module
+from lmc.ir.location import Location
+from lmc.ir.printer import format_attr, print_function, print_module, print_op
+
+if TYPE_CHECKING:
+    from lmc.ir.parser import parse_module
+    from lmc.ir.verifier import find_failures, verify
+
+_LAZY = {
+    "find_failures": "lmc.ir.verifier",
+    "parse_module": "lmc.ir.parser",
+    "verify": "lmc.ir.verifier",
+}
+
+__all__ = [
+    "Block", "Builder", "Function", "Location", "Module", "Op", "Param", "Value", "clone_module",
+    "find_failures", "format_attr", "new_function", "parse_module", "print_function",
+    "print_module", "print_op", "verify",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    """Load the heavier names on first use."""
+    if name not in _LAZY:
+        raise AttributeError(f"module 'lmc.ir' has no attribute {name!r}")
+    return getattr(import_module(_LAZY[name]), name)

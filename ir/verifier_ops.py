@@ -1,0 +1,249 @@
+"""The rules of single ops: `ir.ops.SPECS` and what a spec cannot say."""
+
+from collections.abc import Iterator, Sequence
+
+from lmc.ir.core import Module, Op, Value
+from lmc.ir.evaluate import BINARY, COMPARE, FUNCTIONS, METHODS, MUTATORS, UNARY
+from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, SELECT_PARAMS, TYPE_REGEX
+from lmc.ir.ops import SPECS, OpSpec
+from lmc.ir.types import BOOL, EFFECT, INT, PY, STATE, Attr, Type, is_attr, list_of
+
+ROLES = ("system", "user", "assistant")
+JOIN_MODES = ("gather_variable", "concate_and_append")
+PIECES = ("text", "begin", "end", "control")
+
+_CHOICES: dict[tuple[str, str], Sequence[str]] = {
+    ("lm.begin", "role"): ROLES,
+    ("lm.end", "role"): ROLES,
+    ("lm.join", "mode"): JOIN_MODES,
+    ("val.format", "conversion"): ("", "s", "r", "a"),
+    ("val.binary", "op"): tuple(BINARY),
+    ("val.unary", "op"): tuple(UNARY),
+    ("val.compare", "op"): tuple(COMPARE),
+    ("val.call", "callee"): tuple(FUNCTIONS),
+    ("val.method", "name"): sorted(METHODS),
+    ("val.mutate", "name"): sorted(MUTATORS),
+}
+"""Attributes that hold one of a few words."""
+
+_TEXTS = ("name", "callee", "role", "mode", "token", "op", "conversion")
+# Which operand says at run time what the attribute says at compile time.
+_EITHER = {
+    "lm.fork": ("count", 1), "lm.set": ("name", 2), "lm.get": ("name", 1), "lm.has": ("name", 1),
+    "lm.meta": ("name", 1),
+}  # fmt: skip
+
+
+def is_assignable(source: Type, target: Type) -> bool:
+    """Whether a value of one type may stand where another is declared: `py` covers all data."""
+    if source == target:
+        return True
+    if target == PY:
+        return source != EFFECT
+    if source.name == target.name == "list" and source.element and target.element:
+        return is_assignable(source.element, target.element)
+    return False
+
+
+def check_op(module: Module, op: Op) -> Iterator[str]:
+    """Yield what is wrong with an op in itself, leaving aside where its operands come from."""
+    spec = SPECS.get(op.name)
+    if spec is None:
+        yield f"unknown op {op.name!r}"
+        return
+    shape = [*_shape(spec, op), *_attributes(spec, op)]
+    yield from shape
+    if not shape:
+        yield from _particular(module, op)
+
+
+def _shape(spec: OpSpec, op: Op) -> Iterator[str]:
+    if len(op.blocks) != spec.blocks:
+        yield f"has {len(op.blocks)} block(s) instead of {spec.blocks}"
+    fixed = len(spec.operands)
+    if len(op.operands) < fixed or (len(op.operands) > fixed and not spec.rest):
+        more = " or more" if spec.rest else ""
+        yield f"takes {fixed}{more} operand(s), not {len(op.operands)}"
+    yield from _types("operand", op.operands, spec.operands)
+    if spec.results is not None:
+        if len(op.results) != len(spec.results):
+            yield f"gives {len(spec.results)} result(s), not {len(op.results)}"
+        yield from _types("result", op.results, spec.results)
+
+
+def _types(what: str, values: list[Value], wanted: Sequence[Type | None]) -> Iterator[str]:
+    for index, (value, kind) in enumerate(zip(values, wanted, strict=False)):
+        if kind is not None and value.type != kind:
+            yield f"{what} {index} is {value.type} instead of {kind}"
+
+
+def _attributes(spec: OpSpec, op: Op) -> Iterator[str]:
+    for name in spec.required:
+        if name not in op.attributes:
+            yield f"lacks the attribute {name!r}"
+    known = {*spec.required, *spec.optional}
+    for name, value in op.attributes.items():
+        if name not in known:
+            yield f"has the unknown attribute {name!r}"
+        if not is_attr(value):
+            yield f"attribute {name!r} holds {value!r}, which is no plain data"
+        if name in _TEXTS and not isinstance(value, str):
+            yield f"attribute {name!r} is {value!r} instead of a string"
+        words = _CHOICES.get((op.name, name))
+        if words is not None and value not in words:
+            shown = f"; one of {', '.join(map(repr, words))}" if len(words) <= 14 else ""
+            yield f"attribute {name!r} is {value!r}{shown}"
+
+
+def _particular(module: Module, op: Op) -> Iterator[str]:
+    match op.name:
+        case "cf.if":
+            for which, block in zip(("first", "second"), op.blocks, strict=True):
+                yield from _yields(op, block.ops[-1:], op.results, f"the {which} block", False)
+        case "cf.for" | "cf.while":
+            yield from _loop(op)
+        case "func.call" | "func.apply":
+            yield from _callee(module, op)
+        case "lm.gen":
+            yield from _call_params(op, GEN_PARAMS, 1)
+        case "lm.select":
+            yield from _call_params(op, SELECT_PARAMS, 2)
+        case "lm.fork" | "lm.set" | "lm.get" | "lm.has" | "lm.meta":
+            yield from _either(op, *_EITHER[op.name])
+        case "lm.group":
+            yield from _group(op)
+        case "lm.prologue":
+            yield from _pieces(op.attributes["pieces"])
+        case "lm.tick":
+            yield from _natural("n", op.attributes["n"])
+        case "host.call" | "host.pure" | "host.method" | "val.call" | "val.method" | "val.mutate":
+            yield from _keywords(op)
+        case "val.dict" if len(op.operands) % 2:
+            yield "takes pairs of key and value"
+        case _:
+            return
+
+
+def _yields(
+    op: Op, end: list[Op], targets: list[Value], where: str, is_loop: bool
+) -> Iterator[str]:
+    if not end or end[0].name != "cf.yield":
+        return  # told by the check of how blocks end
+    found = [value.type for value in end[0].operands]
+    wanted = [value.type for value in targets]
+    if is_loop:
+        wanted.insert(0, BOOL)
+    if len(found) != len(wanted):
+        yield f"{where} yields {len(found)} value(s) instead of {len(wanted)}"
+    for index, (source, target) in enumerate(zip(found, wanted, strict=False)):
+        if not is_assignable(source, target):
+            yield f"value {index} that {where} yields is {source} instead of {target}"
+
+
+def _loop(op: Op) -> Iterator[str]:
+    is_for = op.name == "cf.for"
+    init, arguments = op.operands[is_for:], op.blocks[0].arguments[is_for:]
+    if len(op.blocks[0].arguments) != len(op.operands) or len(init) != len(op.results):
+        item = "the item and " if is_for else ""
+        yield (
+            f"carries {len(init)} value(s) in; the block takes {item}{len(arguments)}, "
+            f"{len(op.results)} come out"
+        )
+        return
+    for index, (value, argument) in enumerate(zip(init, arguments, strict=True)):
+        if not is_assignable(value.type, argument.type):
+            yield f"carried value {index} is {value.type}, the block takes {argument.type}"
+        if argument.type != op.results[index].type:
+            yield f"carried value {index} leaves as {op.results[index].type}"
+    if is_for and op.blocks[0].arguments[0].type == EFFECT:
+        yield "the item is an effect"
+    yield from _yields(op, op.blocks[0].ops[-1:], op.results, "the block", True)
+
+
+def _callee(module: Module, op: Op) -> Iterator[str]:
+    kind, skipped = ("program", 2) if op.name == "func.call" else ("helper", 1)
+    name = op.attributes["callee"]
+    callee = module.functions.get(name)  # type: ignore[arg-type]
+    if callee is None:
+        yield f"@{name} is no function of the module"
+        return
+    if callee.kind != kind:
+        yield f"@{name} is a {callee.kind}; {op.name} takes a {kind}"
+    given = len(op.operands) - skipped
+    if given != len(callee.params):
+        yield f"@{name} takes {len(callee.params)} argument(s), not {given}"
+    if any(value.type in (STATE, EFFECT) for value in op.operands[skipped:]):
+        yield "a state or an effect stands among the arguments"
+    defaults = op.attributes.get("defaults", {})
+    if not isinstance(defaults, dict) or not set(defaults) <= set(GEN_PARAMS):
+        yield f"defaults are decode parameters, not {defaults!r}"
+
+
+def _call_params(op: Op, known: Sequence[str], fixed: int) -> Iterator[str]:
+    params, dynamic = op.attributes["params"], op.attributes["dynamic"]
+    if not isinstance(params, dict) or not _is_words(dynamic):
+        yield "params is a dict and dynamic a list of names"
+        return
+    assert isinstance(dynamic, list)
+    for name in [*params, *dynamic]:
+        if name not in known and not (name == "name" and name in dynamic):
+            yield f"unknown parameter {name!r}; known: {', '.join(known)}"
+    given = [*params, *dynamic, *(["name"] if "name" in op.attributes else [])]
+    if len(set(given)) != len(given):  # type: ignore[arg-type]
+        yield "a parameter is given twice"
+    if len(op.operands) != fixed + len(dynamic):
+        yield f"takes {fixed + len(dynamic)} operand(s): dynamic names {len(dynamic)}"
+    if params.get("type", "str") not in (*TYPE_REGEX, "str"):
+        yield f"type {params['type']!r} is none of {', '.join(TYPE_REGEX)}, str"
+    if params.get("choices_method", CHOICES_METHODS[0]) not in CHOICES_METHODS:
+        yield f"choices_method is one of {', '.join(CHOICES_METHODS)}"
+
+
+def _either(op: Op, name: str, index: int) -> Iterator[str]:
+    extra = len(op.operands) - index
+    if extra + (name in op.attributes) != 1 or extra > 1:
+        yield f"takes either the attribute {name!r} or operand {index}"
+    if name == "count" and name in op.attributes:
+        yield from _natural(name, op.attributes[name])
+    if name == "count" and extra and op.operands[index].type not in (INT, PY):
+        yield f"operand {index} is {op.operands[index].type} instead of int"
+
+
+def _group(op: Op) -> Iterator[str]:
+    children, results = op.operands[1:], op.results
+    if [value.type for value in children] != [value.type for value in results]:
+        yield "gives back the children, one result each, of the same types"
+    if any(value.type not in (STATE, list_of(STATE)) for value in children):
+        yield "a child is not a state"
+
+
+def _pieces(pieces: Attr) -> Iterator[str]:
+    if not isinstance(pieces, list):
+        yield "pieces is a list"
+        return
+    for piece in pieces:
+        sound = _is_words(piece) and len(piece) == 2 and piece[0] in PIECES  # type: ignore
+        if not sound or (piece[0] in ("begin", "end") and piece[1] not in ROLES):  # type: ignore
+            yield f"piece {piece!r} is none of ['text', t], ['begin', role], ..."
+
+
+def _natural(name: str, value: Attr) -> Iterator[str]:
+    if type(value) is not int or value < 0:
+        yield f"{name} is {value!r} instead of a whole number from 0"
+
+
+def _keywords(op: Op) -> Iterator[str]:
+    names = op.attributes.get("keywords", [])
+    positional = 2 if op.name == "host.method" else 1
+    if op.name in ("host.pure", "val.call"):
+        positional = 0
+    if not _is_words(names) or len(names) > len(op.operands) - positional:  # type: ignore
+        yield f"keywords {names!r} do not name the last operands"
+    elif len(set(names)) != len(names):  # type: ignore[arg-type]
+        yield "a keyword is given twice"
+    if op.name in ("host.call", "host.pure") and ":" not in str(op.attributes["callee"]):
+        yield f"callee {op.attributes['callee']!r} is not 'module:qualname'"
+
+
+def _is_words(value: Attr) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
