@@ -26,18 +26,24 @@ class ByteDfa:
         accepting: whether the text may end, by state.
 
     State 0 is the start. States are numbered the same way for equal languages, so equal
-    automata are equal byte for byte.
+    automata are equal byte for byte. `padded` is the table with a row of DEAD at its end, so
+    that indexing it with DEAD (-1) gives DEAD.
     """
 
     table: NDArray[np.int32]
     classes: NDArray[np.uint8]
     accepting: NDArray[np.bool_]
+    padded: NDArray[np.int32] = field(init=False, repr=False)
     _flat: memoryview = field(init=False, repr=False)
     _class_of: bytes = field(init=False, repr=False)
     _exits: NDArray[np.int16] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for part in (self.table, self.classes, self.accepting):
+        width = self.table.shape[1]
+        padded = np.concatenate([self.table, np.full((1, width), DEAD, dtype=np.int32)])
+        object.__setattr__(self, "padded", padded)
+        object.__setattr__(self, "table", padded[:-1])
+        for part in (self.padded, self.table, self.classes, self.accepting):
             part.flags.writeable = False
         object.__setattr__(self, "_flat", memoryview(self.table.reshape(-1)))
         object.__setattr__(self, "_class_of", self.classes.tobytes())

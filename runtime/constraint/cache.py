@@ -1,0 +1,81 @@
+"""Compiled constraints, kept by use and by size; one compilation per constraint."""
+
+import threading
+from collections import OrderedDict
+from concurrent.futures import Future
+
+from lmc.errors import ConstraintError
+from lmc.ir.calls import Constraint
+from lmc.ir.target import Tokenizer
+from lmc.runtime.constraint.regex import RegexConstraint
+
+DEFAULT_MAX_BYTES = 256 * 2**20
+_REFUSAL_BYTES = 1024
+
+
+class ConstraintCache:
+    """Constraints of one tokenizer; safe between threads.
+
+    Threads that ask for the same constraint at once share one compilation. Refusals are
+    remembered as well, so that a costly pattern is refused at once the second time.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        """Args:
+        tokenizer: what constraints are compiled for.
+        max_bytes: memory above which the least recently used constraints are dropped.
+        """
+        self.tokenizer = tokenizer
+        self.max_bytes = max_bytes
+        self._lock = threading.Lock()
+        self._entries: OrderedDict[Constraint, Future[RegexConstraint]] = OrderedDict()
+
+    def __len__(self) -> int:
+        """The number of constraints kept, refusals and running compilations included."""
+        return len(self._entries)
+
+    def get(self, constraint: Constraint) -> RegexConstraint:
+        """Return the compiled constraint, compiling it if need be.
+
+        Raises:
+            ConstraintError: it is refused.
+        """
+        with self._lock:
+            entry = self._entries.get(constraint)
+            is_mine = entry is None
+            if entry is None:
+                entry = self._entries[constraint] = Future()
+            self._entries.move_to_end(constraint)
+        if is_mine:
+            self._compile(constraint, entry)
+        error = entry.exception()
+        if isinstance(error, ConstraintError):  # a fresh one: tracebacks must not pile up
+            raise ConstraintError(error.message, hint=error.hint)
+        return entry.result()
+
+    def _compile(self, constraint: Constraint, entry: "Future[RegexConstraint]") -> None:
+        try:
+            entry.set_result(RegexConstraint.compile(constraint.source, self.tokenizer))
+        except ConstraintError as error:
+            entry.set_exception(error)
+        except BaseException as error:
+            with self._lock:
+                self._entries.pop(constraint, None)
+            entry.set_exception(error)
+            raise
+        with self._lock:
+            self._evict()
+
+    def _evict(self) -> None:
+        """Drop the least recently used constraints, but never the last one."""
+        sizes = {key: _size(entry) for key, entry in self._entries.items() if entry.done()}
+        total = sum(sizes.values())
+        for key in list(sizes)[:-1]:
+            if total <= self.max_bytes:
+                break
+            total -= sizes[key]
+            del self._entries[key]
+
+
+def _size(entry: "Future[RegexConstraint]") -> int:
+    return _REFUSAL_BYTES if entry.exception() else entry.result().nbytes

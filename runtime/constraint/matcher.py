@@ -1,0 +1,49 @@
+"""What the engine asks of a constraint while it decodes."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Words = NDArray[np.int32]
+"""A token mask: bit `id % 32` of word `id // 32` says whether the id may come next."""
+
+
+class Matcher(Protocol):
+    """One generation's place in a constraint.
+
+    A token's bit is set in the mask if and only if `accept_token` takes it. End tokens are
+    allowed exactly where the text so far is a full match.
+    """
+
+    def fill_bitmask(self, row: Words) -> None:
+        """Write the mask of the next token; words past the vocabulary become 0."""
+        ...
+
+    def accept_token(self, token_id: int) -> None:
+        """Go on by one token.
+
+        Raises:
+            EngineError: the token is not allowed here.
+        """
+        ...
+
+    def rollback(self, count: int) -> None:
+        """Take the last `count` accepted tokens back, an end token included."""
+        ...
+
+    def fork(self) -> "Matcher":
+        """Return an independent matcher at the same place."""
+        ...
+
+    def can_end(self) -> bool:
+        """Return whether the text so far is a full match."""
+        ...
+
+    def is_terminated(self) -> bool:
+        """Return whether nothing may follow but the end (or an end token has come)."""
+        ...
+
+    def single_token(self) -> int | None:
+        """Return the only token that may come next, if there is one and the end may not."""
+        ...
