@@ -1,1 +1,1 @@
-"""lmc.runtime.cache."""
+"""KV memory: who owns a slot, and which prefixes are cached."""

@@ -1,1 +1,1 @@
-"""lmc.runtime.engine."""
+"""The engine: continuous batching over a token-level prefix cache."""

@@ -1,0 +1,157 @@
+"""PrefixCache: tree and pool together, as the engine's one interface to KV memory.
+
+A request's tokens are first covered by a locked path of the tree (shared with others), then
+by slots of its own. `insert` moves own slots into the tree and gives back duplicates; after
+`release` and `free` a request owns nothing.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmc.runtime.cache.page_pool import Owner, PageOwnershipError, PagePool
+from lmc.runtime.cache.radix_tree import RadixNode, RadixTree
+
+TokenArray = NDArray[np.int32]
+SlotArray = NDArray[np.int32]
+
+
+@dataclass(slots=True, eq=False)
+class CacheHandle:
+    """A locked path of the tree: its last node and its length in tokens."""
+
+    node: RadixNode
+    length: int
+    is_live: bool = True
+
+
+class PrefixCache:
+    """Cached prefixes over a fixed number of slots."""
+
+    def __init__(self, num_slots: int) -> None:
+        self.pool = PagePool(num_slots)
+        self.tree = RadixTree()
+        self._pins: dict[int, CacheHandle] = {}
+        self._next_pin = 0
+
+    @property
+    def num_slots(self) -> int:
+        """Slots in all."""
+        return self.pool.num_slots
+
+    @property
+    def available(self) -> int:
+        """Slots that `alloc` can give: the free ones and those it may evict."""
+        return self.pool.num_free + self.tree.evictable_len
+
+    @property
+    def num_pins(self) -> int:
+        """Pins that are held."""
+        return len(self._pins)
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever the set of cached tokens does."""
+        return self.tree.version
+
+    def match_len(self, token_ids: TokenArray) -> int:
+        """Return how many leading tokens are cached; changes nothing."""
+        return self.tree.match_len(token_ids)
+
+    def match_and_lock(self, token_ids: TokenArray) -> tuple[CacheHandle, SlotArray]:
+        """Lock the longest cached prefix; return its handle and its slots."""
+        node, length = self.tree.match(token_ids)
+        self.tree.lock(node)
+        return CacheHandle(node, length), self.tree.path_slots(node)
+
+    def alloc(self, count: int) -> SlotArray | None:
+        """Give `count` slots to a request, evicting as needed; None when impossible."""
+        missing = count - self.pool.num_free
+        if missing > self.tree.evictable_len:
+            return None
+        if missing > 0:
+            self.pool.free(self.tree.evict(missing), owner=Owner.TREE)
+        return self.pool.alloc(count)
+
+    def insert(self, handle: CacheHandle, token_ids: TokenArray, row: SlotArray) -> CacheHandle:
+        """Move the KV of `token_ids`, held in `row`, into the tree.
+
+        `row[handle.length:len(token_ids)]` are the request's own slots. Where the tree had
+        the tokens already, they are freed and `row` is rewritten in place to the tree's.
+        Returns the handle of the whole path, locked; `handle` is used up.
+        """
+        self._expect_live(handle)
+        end = len(token_ids)
+        if end == handle.length:
+            return handle
+        node, existing, slots = self.tree.insert(
+            token_ids, row[:end], start=handle.node, start_len=handle.length
+        )
+        self.tree.lock(node)
+        self.pool.adopt(row[existing:end])
+        if existing > handle.length:
+            self.pool.free(row[handle.length : existing].copy(), owner=Owner.REQUEST)
+            row[handle.length : end] = slots
+        self.release(handle)
+        return CacheHandle(node, end)
+
+    def release(self, handle: CacheHandle) -> None:
+        """Unlock a path; its tokens stay cached until evicted."""
+        self._expect_live(handle)
+        handle.is_live = False
+        self.tree.unlock(handle.node)
+
+    def free(self, slots: SlotArray) -> None:
+        """Take back a request's own slots."""
+        self.pool.free(slots, owner=Owner.REQUEST)
+
+    def pin(self, handle: CacheHandle) -> int:
+        """Keep a locked path until `unpin`; return the pin's number. Takes the handle over."""
+        self._expect_live(handle)
+        self._next_pin += 1
+        self._pins[self._next_pin] = handle
+        return self._next_pin
+
+    def unpin(self, pin: int) -> None:
+        """Give a pin back; a pin that was dropped before is ignored."""
+        handle = self._pins.pop(pin, None)
+        if handle is not None:
+            self.release(handle)
+
+    def drop_oldest_pin(self) -> bool:
+        """Give the oldest pin back, for a request that cannot run otherwise."""
+        if not self._pins:
+            return False
+        self.unpin(next(iter(self._pins)))
+        return True
+
+    def flush(self) -> int:
+        """Drop every unlocked token; return how many."""
+        slots = self.tree.evict(self.tree.evictable_len)
+        self.pool.free(slots, owner=Owner.TREE)
+        return len(slots)
+
+    def check(self, private: Iterable[SlotArray] = ()) -> None:
+        """Verify tree, pool and ownership; `private` are the slots of live requests.
+
+        Raises:
+            AssertionError, PageOwnershipError: something is owned twice, or by nobody.
+        """
+        self.tree.check()
+        self.pool.check()
+        for node in self.tree.nodes():
+            if (self.pool.owners(node.slots) != Owner.TREE).any():
+                raise PageOwnershipError("the tree names a slot that is not its own")
+        if self.pool.num_owned(Owner.TREE) != len(self.tree):
+            raise PageOwnershipError("the tree owns slots that it does not name")
+        own = np.concatenate([np.zeros(0, dtype=np.int32), *private])
+        if len(np.unique(own)) != len(own) or (self.pool.owners(own) != Owner.REQUEST).any():
+            raise PageOwnershipError("a request names a slot that is not its own")
+        if self.pool.num_owned(Owner.REQUEST) != len(own):
+            raise PageOwnershipError("slots are owned by requests that are gone")
+
+    def _expect_live(self, handle: CacheHandle) -> None:
+        if not handle.is_live:
+            raise PageOwnershipError("a cache handle was used after its release")

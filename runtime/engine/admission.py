@@ -1,0 +1,84 @@
+"""Which waiting sequence may start next: a pure decision, without tensors or clock.
+
+Order: preempted sequences first (by arrival), then longest cached prefix first, with ageing:
+every step of waiting counts like `AGEING_TOKENS` cached tokens, so nobody waits for ever. A
+sequence waits for a *leader*: one that is just prefilling more of the same prefix than the
+tree holds now. It starts once the leader has put that prefix into the tree, so a prefix that
+many sequences share is computed once, also when all arrive together on an empty cache.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.cache.radix_tree import common_len
+from lmc.runtime.engine.sequence import Sequence
+
+AGEING_TOKENS = 16
+"""Cached tokens that one step of waiting is worth in the order of admission."""
+
+WINDOW = 128
+"""How many of the oldest waiting sequences are ordered by prefix (matching costs time)."""
+
+
+class WaitingQueue:
+    """Sequences that wait to start, oldest first."""
+
+    def __init__(self, cache: PrefixCache) -> None:
+        self._cache = cache
+        self._fresh: dict[int, Sequence] = {}
+        self._preempted: dict[int, Sequence] = {}
+
+    def __len__(self) -> int:
+        return len(self._fresh) + len(self._preempted)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        yield from self._preempted.values()
+        yield from self._fresh.values()
+
+    def add(self, seq: Sequence) -> None:
+        """Queue a new sequence."""
+        self._fresh[seq.serial] = seq
+
+    def add_preempted(self, seq: Sequence) -> None:
+        """Queue a sequence that has to start again, before all new ones."""
+        self._preempted[seq.serial] = seq
+
+    def remove(self, seq: Sequence) -> None:
+        """Take a sequence out; one that was never queued is ignored."""
+        self._preempted.pop(seq.serial, None)
+        self._fresh.pop(seq.serial, None)
+
+    def ordered(self) -> list[Sequence]:
+        """Return the sequences in the order in which they should start."""
+        urgent = sorted(self._preempted.values(), key=lambda seq: seq.serial)
+        window = sorted(islice(self._fresh.values(), WINDOW), key=self._rank)
+        return urgent + window
+
+    def _rank(self, seq: Sequence) -> tuple[int, int]:
+        """Sort key: cached prefix against time of arrival; smaller starts earlier.
+
+        All waiting sequences age alike, so the step of arrival stands for the age.
+        """
+        return AGEING_TOKENS * seq.arrival_step - self.matched_len(seq), seq.serial
+
+    def matched_len(self, seq: Sequence) -> int:
+        """Return how much of `seq` is cached now; kept until the tree changes."""
+        if seq.match_version != self._cache.version:
+            seq.match_version = self._cache.version
+            seq.matched_len = self._cache.match_len(seq.token_ids[: seq.logits_from])
+        return seq.matched_len
+
+    def must_wait(self, seq: Sequence, prefilling: Iterable[Sequence]) -> bool:
+        """Whether one of `prefilling` is computing more of `seq`'s prefix than is cached."""
+        return any(_common_len(seq, leader) > self.matched_len(seq) for leader in prefilling)
+
+
+def _common_len(seq: Sequence, leader: Sequence) -> int:
+    """Return the usable common prefix of a waiting and a prefilling sequence (kept)."""
+    key = (leader.serial, leader.epoch)
+    known = seq.common_lens.get(key)
+    if known is None:
+        known = common_len(seq.token_ids[: seq.logits_from], leader.token_ids[: leader.prefill_len])
+        seq.common_lens[key] = known
+    return known

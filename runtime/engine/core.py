@@ -1,0 +1,181 @@
+"""EngineCore: the engine without its thread: requests, scheduler and model, step by step.
+
+Everything here runs on one thread at a time; tests drive it directly.
+"""
+
+import dataclasses
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from lmc.errors import EngineError
+from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
+from lmc.runtime.engine.request import LogitRows, Request
+from lmc.runtime.engine.scheduler import Extend, Scheduler, StepPlan
+from lmc.runtime.engine.sequence import Sequence
+from lmc.runtime.engine.stats import EngineStats
+
+
+class EngineCore:
+    """Runs requests over one model.
+
+    Args:
+        model: what computes.
+        num_slots: tokens of KV memory.
+        token_budget: tokens per step.
+        max_running: sequences that run at once.
+    """
+
+    def __init__(
+        self, model: CausalModel, *, num_slots: int, token_budget: int, max_running: int
+    ) -> None:
+        self.runner = ModelRunner(model, num_slots=num_slots, max_running=max_running)
+        self.cache = PrefixCache(num_slots)
+        self.scheduler = Scheduler(
+            self.cache,
+            self.runner.page_table,
+            token_budget=token_budget,
+            max_running=max_running,
+        )
+        self.stats = EngineStats()
+        self._live: dict[int, Request] = {}
+        self._serial = 0
+
+    # -- what requests ask for ---------------------------------------------------------------
+
+    def add(self, seq: Sequence) -> None:
+        """Queue a sequence; raises EngineError when it can never fit."""
+        self.scheduler.submit(seq)
+
+    def end(self, seq: Sequence, *, keep_cache: bool = True) -> None:
+        """End a sequence; it owns nothing afterwards."""
+        self.scheduler.finish(seq, keep_cache=keep_cache)
+
+    def end_pinned(self, seq: Sequence) -> int:
+        """End a running sequence and pin its tokens; return the pin's number."""
+        return self.scheduler.finish_pinned(seq)
+
+    def next_serial(self) -> int:
+        """Return the next place in the order of arrival."""
+        self._serial += 1
+        return self._serial
+
+    def forget(self, request: Request) -> None:
+        """Take note that a request has ended."""
+        self._live.pop(id(request), None)
+
+    # -- what the engine asks for ------------------------------------------------------------
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step would do anything."""
+        return self.scheduler.has_work
+
+    def register(self, request: Request) -> None:
+        """Take note of a request that is on its way (its constraint may not be ready)."""
+        self._live[id(request)] = request
+        self.stats.requests += 1
+
+    def start(self, request: Request) -> None:
+        """Start a registered request, unless it ended meanwhile."""
+        if not request.is_done:
+            self._guarded(request, lambda: request.start(self))
+
+    def fail_all(self, error: BaseException) -> None:
+        """End every request with `error`."""
+        for request in list(self._live.values()):
+            request.fail(self, error)
+
+    def snapshot(self) -> EngineStats:
+        """Return a copy of the totals."""
+        return dataclasses.replace(self.stats, preemptions=self.scheduler.num_preemptions)
+
+    def step(self) -> None:
+        """Compute one step and hand its results out."""
+        begun = time.perf_counter()
+        plan, ready = self.scheduler.plan()
+        for seq in ready:
+            self._computed(seq)
+        if plan is not None:
+            self._run(plan, begun)
+        self.stats.busy_seconds += time.perf_counter() - begun
+
+    def check(self) -> None:
+        """Verify that every slot has exactly one owner.
+
+        Raises:
+            AssertionError, PageOwnershipError: one has none, or two.
+        """
+        rows = self.runner.page_table
+        self.cache.check(
+            rows[seq.row, seq.handle.length : seq.alloc_len]
+            for seq in self.scheduler.running
+            if seq.handle is not None
+        )
+
+    # -- a step ------------------------------------------------------------------------------
+
+    def _run(self, plan: StepPlan, now: float) -> None:
+        for part in plan.extends:
+            _owner(part.seq).mark_started(now)
+        self.stats.engine_steps += 1
+        self.stats.forward_tokens += plan.num_tokens
+        try:
+            logits = self.runner.forward(plan)
+        except Exception as error:
+            for part in plan.extends:
+                _owner(part.seq).fail(self, error, keep_cache=False)
+            return
+        broken = _broken_parts(plan, logits)
+        self.scheduler.commit(plan, failed=broken)
+        for part in plan.extends:
+            if part.seq in broken:
+                _owner(part.seq).fail(self, _not_finite(part), keep_cache=False)
+            elif part.is_live:
+                self._hand_out(part, logits)
+
+    def _hand_out(self, part: Extend, logits: LogitRows) -> None:
+        """Give a sequence its rows, and tell when it is completely computed."""
+        seq, owner = part.seq, _owner(part.seq)
+        if part.num_logits:
+            rows = logits[part.first_logit : part.first_logit + part.num_logits]
+            self._guarded(owner, lambda: owner.on_logits(self, seq, part.logits_start, rows))
+        if part.is_live and seq.extend_len == 0:
+            self._computed(seq)
+
+    def _computed(self, seq: Sequence) -> None:
+        owner = _owner(seq)
+        self._guarded(owner, lambda: owner.on_computed(self, seq))
+
+    def _guarded(self, request: Request, action: Callable[[], None]) -> None:
+        """Run a request's own code; an exception ends that request only."""
+        try:
+            action()
+        except Exception as error:
+            request.fail(self, error)
+
+
+def _owner(seq: Sequence) -> Request:
+    assert isinstance(seq.owner, Request), "every sequence of the engine has a request"
+    return seq.owner
+
+
+def _broken_parts(plan: StepPlan, logits: LogitRows) -> set[Sequence]:
+    """Return the sequences that have a row of logits without a finite maximum."""
+    is_finite = np.isfinite(logits.max(axis=1, initial=-np.inf))
+    if is_finite.all():
+        return set()
+    return {
+        part.seq
+        for part in plan.extends
+        if not is_finite[part.first_logit : part.first_logit + part.num_logits].all()
+    }
+
+
+def _not_finite(part: Extend) -> EngineError:
+    return EngineError(
+        f"the model gave logits that are not finite near position {part.end - 1}",
+        hint="the weights may be damaged, or the prompt drives the model out of range",
+    )

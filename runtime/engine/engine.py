@@ -1,0 +1,332 @@
+"""Engine: a model that answers many calls at once; implements lmc.ir.target.Backend.
+
+One thread of its own runs the steps; calls come in through an inbox. Callbacks run on that
+thread and should be short. Constraints are compiled in a small thread pool, so others are
+served meanwhile. Every call ends in exactly one `on_done`, also when the engine is closed.
+"""
+
+import atexit
+import logging
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import TracebackType
+from typing import TypeVar
+
+from lmc.errors import Cancelled, EngineError
+from lmc.ir.calls import Constraint, GenCall, ScoreCall
+from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
+from lmc.runtime.constraint.cache import ConstraintCache
+from lmc.runtime.engine.core import EngineCore
+from lmc.runtime.engine.generation import CompiledConstraint, Generation
+from lmc.runtime.engine.model_runner import CausalModel, default_num_slots
+from lmc.runtime.engine.prefilling import Prefilling
+from lmc.runtime.engine.request import Request
+from lmc.runtime.engine.sampler import TokenRules
+from lmc.runtime.engine.scoring import Scoring
+from lmc.runtime.engine.stats import EngineStats
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class CallTicket:
+    """A submitted call; `cancel` may come at any time, from any thread."""
+
+    def __init__(self, cancel: Callable[[], None]) -> None:
+        self._cancel = cancel
+
+    def cancel(self) -> None:
+        """Ask to end the call; its `on_done` still comes, with Cancelled."""
+        self._cancel()
+
+
+class Engine:
+    """Serves generations, scores and prefixes over one model.
+
+    Args:
+        model: what computes (lmc.runtime.models.decoder.CausalModel).
+        target: what programs are lowered for; gives the tokenizer.
+        num_slots: tokens of KV memory; by default 32,768, less where memory is short.
+        token_budget: tokens per step.
+        max_running: sequences that run at once.
+        threads: threads of the forward pass; by default whatever torch is set to.
+    """
+
+    def __init__(
+        self,
+        model: CausalModel,
+        target: Target,
+        *,
+        num_slots: int | None = None,
+        token_budget: int = 512,
+        max_running: int = 64,
+        threads: int | None = None,
+    ) -> None:
+        self._target = target
+        self._threads = threads
+        self._vocab_size = model.config.vocab_size
+        self._rules = TokenRules(target.tokenizer, self._vocab_size)
+        self._core = EngineCore(
+            model,
+            num_slots=num_slots or default_num_slots(model.config),
+            token_budget=token_budget,
+            max_running=max_running,
+        )
+        self._compile = _make_compiler(target)
+        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lmc-constraint")
+        self._inbox: deque[Callable[[], None]] = deque()
+        self._wake = threading.Condition()
+        self._is_closing = False
+        self._has_stopped = False
+        self._thread = threading.Thread(target=self._run, name="lmc-engine", daemon=True)
+        self._at_exit = _close_at_exit(self)
+        self._thread.start()
+
+    # -- Backend -----------------------------------------------------------------------------
+
+    @property
+    def target(self) -> Target:
+        """What programs must be lowered for."""
+        return self._target
+
+    def submit_gen(
+        self, call: GenCall, on_done: OnGen, on_text: OnText | None = None
+    ) -> CallTicket:
+        """Start a generation."""
+        try:
+            request = Generation(
+                call,
+                on_done,
+                on_text,
+                tokenizer=self._target.tokenizer,
+                rules=self._rules,
+                vocab_size=self._vocab_size,
+            )
+        except EngineError as error:
+            return self._refuse(on_done, error)
+        if call.constraint is None:
+            return self._submit(request)
+        ticket = self._submit(request, is_ready=False)
+        self._compile_for(request, call.constraint)
+        return ticket
+
+    def submit_score(self, call: ScoreCall, on_done: OnScore) -> CallTicket:
+        """Start scoring options."""
+        try:
+            request = Scoring(
+                call,
+                on_done,
+                vocab_size=self._vocab_size,
+                stand_in_id=self._target.tokenizer.empty_context_id,
+            )
+        except EngineError as error:
+            return self._refuse(on_done, error)
+        return self._submit(request)
+
+    def submit_prefill(self, context: tuple[int, ...], on_done: OnPrefill) -> CallTicket:
+        """Compute a prefix so that later calls find it, and pin it."""
+        try:
+            request = Prefilling(context, on_done, unpin=self._unpin, vocab_size=self._vocab_size)
+        except EngineError as error:
+            return self._refuse(on_done, error)
+        return self._submit(request)
+
+    # -- more --------------------------------------------------------------------------------
+
+    def stats(self) -> EngineStats:
+        """Return the totals since the start; waits for the step that is running."""
+        return self._ask(self._core.snapshot)
+
+    def flush_cache(self) -> int:
+        """Forget every cached prefix that is neither in use nor pinned; return its tokens."""
+        return self._ask(self._core.cache.flush)
+
+    def check(self) -> None:
+        """Verify that every slot of the KV memory has exactly one owner."""
+        self._ask(self._core.check)
+
+    def close(self) -> None:
+        """End every call with Cancelled and stop; no thread is left. May be called again."""
+        with self._wake:
+            self._is_closing = True
+            self._wake.notify_all()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+        if threading.current_thread() is self._thread:
+            return
+        self._thread.join()
+        self._pool.shutdown(wait=True)
+        atexit.unregister(self._at_exit)
+
+    def __enter__(self) -> "Engine":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    # -- inbox -------------------------------------------------------------------------------
+
+    def _post(self, action: Callable[[], None]) -> bool:
+        """Have the engine's thread run `action` before its next step; False when it is gone."""
+        with self._wake:
+            if self._has_stopped:
+                return False
+            self._inbox.append(action)
+            self._wake.notify_all()
+            return True
+
+    def _ask(self, action: Callable[[], T]) -> T:
+        """Run `action` on the engine's thread and return its result."""
+        if threading.current_thread() is self._thread:
+            return action()
+        answer: Future[T] = Future()
+        if not self._post(lambda: _settle(answer, action)):
+            return action()
+        return answer.result()
+
+    def _submit(self, request: Request, *, is_ready: bool = True) -> CallTicket:
+        """Register a request, and start it if nothing has to be prepared."""
+        core = self._core
+
+        def begin() -> None:
+            core.register(request)
+            if is_ready:
+                core.start(request)
+
+        if not self._post(begin):
+            request.fail(core, _closed())
+        return CallTicket(lambda: self._discard(lambda: request.cancel(core)))
+
+    def _refuse(self, on_done: Callable[[EngineError], None], error: EngineError) -> CallTicket:
+        """End a call that cannot be taken."""
+        if not self._post(lambda: _call_back(on_done, error)):
+            _call_back(on_done, error)
+        return CallTicket(lambda: None)
+
+    def _compile_for(self, request: Generation, constraint: Constraint) -> None:
+        """Compile a constraint outside the engine's thread, then start its request."""
+
+        def work() -> None:
+            try:
+                compiled = self._compile(constraint)
+            except Exception as error:
+                failure = error
+                self._discard(lambda: request.fail(self._core, failure))
+                return
+            self._discard(lambda: self._start_constrained(request, compiled))
+
+        try:
+            self._pool.submit(work)
+        except RuntimeError:  # the pool is shut down: the engine is closing
+            self._discard(lambda: request.fail(self._core, _closed()))
+
+    def _start_constrained(self, request: Generation, compiled: CompiledConstraint) -> None:
+        request.set_constraint(compiled)
+        self._core.start(request)
+
+    def _unpin(self, pin: int) -> None:
+        self._discard(lambda: self._core.cache.unpin(pin))
+
+    def _discard(self, action: Callable[[], None]) -> None:
+        """Post an action that no longer matters once the engine is gone."""
+        self._post(action)
+
+    # -- the thread --------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        """Serve until closed; whatever happens, every request is ended."""
+        reason: BaseException = Cancelled("the engine was closed")
+        try:
+            self._set_threads()
+            while self._take_in():
+                self._core.step()
+        except BaseException as error:
+            _log.exception("the engine stopped")
+            reason = EngineError(f"the engine stopped: {error}")
+            reason.__cause__ = error
+        finally:
+            self._stop(reason)
+
+    def _take_in(self) -> bool:
+        """Run what came in; wait while there is nothing to do. False when closing."""
+        while True:
+            with self._wake:
+                while not (self._inbox or self._is_closing or self._core.has_work):
+                    self._wake.wait()
+                if self._is_closing:
+                    return False
+                actions = list(self._inbox)
+                self._inbox.clear()
+            for action in actions:
+                action()
+            if self._core.has_work:
+                return True
+
+    def _stop(self, reason: BaseException) -> None:
+        """Take nothing more in, run what is in the inbox, end every request."""
+        with self._wake:
+            self._has_stopped = True
+            actions = list(self._inbox)
+            self._inbox.clear()
+        for action in actions:
+            action()
+        self._core.fail_all(reason)
+
+    def _set_threads(self) -> None:
+        if self._threads is not None:
+            import torch
+
+            torch.set_num_threads(self._threads)
+
+
+def _make_compiler(target: Target) -> Callable[[Constraint], CompiledConstraint]:
+    """Return what compiles constraints for a target's tokenizer."""
+    cache: list[ConstraintCache] = []
+    lock = threading.Lock()
+
+    def compile_constraint(constraint: Constraint) -> CompiledConstraint:
+        with lock:
+            if not cache:
+                cache.append(ConstraintCache(target.tokenizer))
+        return cache[0].get(constraint)
+
+    return compile_constraint
+
+
+def _close_at_exit(engine: Engine) -> Callable[[], None]:
+    """Close an engine that is still open when the interpreter ends."""
+    ref = weakref.ref(engine)
+
+    def close() -> None:
+        alive = ref()
+        if alive is not None:
+            alive.close()
+
+    atexit.register(close)
+    return close
+
+
+def _settle(answer: Future[T], action: Callable[[], T]) -> None:
+    try:
+        answer.set_result(action())
+    except Exception as error:
+        answer.set_exception(error)
+
+
+def _call_back(on_done: Callable[[EngineError], None], error: EngineError) -> None:
+    try:
+        on_done(error)
+    except Exception:
+        _log.exception("an on_done callback raised")
+
+
+def _closed() -> EngineError:
+    return EngineError("the engine is closed", hint="make a new one")

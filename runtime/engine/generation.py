@@ -1,0 +1,291 @@
+"""Generation: one GenCall in the engine, from its first token to its result.
+
+Rules:
+
+- An end id (the tokenizer's eos unless `ignore_eos`, or one of `stop_token_ids`) ends the call
+  and is in neither ids nor text. Before `min_tokens` no end id can come and no stop string
+  counts; a constraint that allows nothing more ends the call all the same.
+- A constraint that leaves one token decides it: it is appended without sampling, and a run of
+  such tokens goes through the model in one step. A run at the very start joins the prefill.
+- Under a constraint, end ids that are control tokens may come only where the constraint can
+  end, and the call ends by itself, without another step, where it must.
+- Log-probabilities are those of the model's own distribution, before masks and temperature.
+"""
+
+import time
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmc.errors import EngineError
+from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult
+from lmc.ir.target import OnGen, OnText, Tokenizer
+from lmc.runtime.constraint.matcher import Matcher
+from lmc.runtime.engine.request import Core, LogitRows, Request, context_array
+from lmc.runtime.engine.sampler import BlockedIds, TokenRules, log_softmax, pick_token
+from lmc.runtime.engine.sequence import Sequence
+from lmc.runtime.text_stream import TextStream
+
+
+class CompiledConstraint(Protocol):
+    """A constraint made ready for one vocabulary."""
+
+    def matcher(self) -> Matcher:
+        """Return a new cursor at the beginning."""
+        ...
+
+
+class Generation(Request):
+    """One GenCall.
+
+    Args:
+        call: what to generate.
+        tokenizer: gives the text of ids, and the id that stands in for an empty context.
+        rules: which ids may be produced.
+        vocab_size: width of the model's embedding.
+
+    Raises:
+        EngineError: the context holds an id that the model does not have.
+    """
+
+    def __init__(
+        self,
+        call: GenCall,
+        on_done: OnGen,
+        on_text: OnText | None,
+        *,
+        tokenizer: Tokenizer,
+        rules: TokenRules,
+        vocab_size: int,
+    ) -> None:
+        super().__init__(on_done)
+        self.call = call
+        self.matcher: Matcher | None = None
+        self._constraint: CompiledConstraint | None = None
+        self._on_text = on_text
+        self._tokenizer = tokenizer
+        self._stream = TextStream(tokenizer, call.params.stop, min_tokens=call.params.min_tokens)
+        self._blocked: BlockedIds = rules.blocked(call.params)
+        self._context = context_array(call.context or (tokenizer.empty_context_id,), vocab_size)
+        self._seq: Sequence | None = None
+        self._output: list[int] = []
+        self._logprobs: list[float] = []
+        self._num_forced = 0
+        self._num_steps = 0
+        self._first_token_at: float | None = None
+        self._reason: FinishReason | None = None
+        self._matched_stop: str | int | None = None
+        self._bitmask: NDArray[np.int32] | None = None
+
+    # -- events ----------------------------------------------------------------------------
+
+    def set_constraint(self, constraint: CompiledConstraint) -> None:
+        """Take the compiled form of the call's constraint; comes before `start`."""
+        self._constraint = constraint
+        self.matcher = constraint.matcher()
+
+    def start(self, core: Core) -> None:
+        """Append what the constraint forces at once, then queue the context with it."""
+        if self.call.params.max_tokens <= 0:
+            self._finish("length")
+        elif self.matcher is not None and self.matcher.is_terminated():
+            self._finish("stop")
+        else:
+            self._append_forced()
+        if self._reason is not None and not self._lacks_logprobs():
+            self._deliver(core)
+            return
+        self._seq = self._new_sequence(core)
+        core.add(self._seq)
+
+    def on_logits(self, core: Core, seq: Sequence, position: int, rows: LogitRows) -> None:
+        """Take log-probabilities of known tokens, and sample where the tokens end."""
+        for offset, row in enumerate(rows):
+            following = position + offset + 1
+            if following < seq.total_len:
+                self._note_logprob(row, int(seq.token_ids[following]))
+            elif self._reason is None:
+                self._sample(row)
+        if self._reason is not None and not self._lacks_logprobs():
+            self._deliver(core)
+        else:
+            self._set_goal(seq)
+
+    def on_computed(self, core: Core, seq: Sequence) -> None:
+        """End the call: the rows that were still missing have come."""
+        self._deliver(core)
+
+    # -- tokens ----------------------------------------------------------------------------
+
+    def _sample(self, row: LogitRows) -> None:
+        """Choose the next token from a row of logits, which is used up."""
+        logprobs = log_softmax(row) if self.call.params.return_logprob else None
+        self._mask(row)
+        self._num_steps += 1
+        token_id = pick_token(row, self.call.params, key=self.call.key, position=len(self._output))
+        if token_id in self._blocked.ends:
+            self._end_by_token(token_id)
+            return
+        if logprobs is not None:
+            self._logprobs.append(float(logprobs[token_id]))
+        self._append(token_id)
+        self._append_forced()
+
+    def _mask(self, row: LogitRows) -> None:
+        """Forbid what may not come: set it to -inf in place."""
+        if self.matcher is not None:
+            row[~self._allowed(len(row))] = -np.inf
+            if not self.matcher.can_end():
+                row[self._blocked.end_controls] = -np.inf
+        row[self._blocked.late if self._may_end() else self._blocked.early] = -np.inf
+
+    def _may_end(self) -> bool:
+        """Whether enough tokens are out for the call to end by a token."""
+        return len(self._output) >= self.call.params.min_tokens
+
+    def _allowed(self, size: int) -> NDArray[np.bool_]:
+        """Return the tokens that the constraint allows, as booleans; end controls are open."""
+        assert self.matcher is not None, "only constrained calls have a bitmask"
+        if self._bitmask is None:
+            widest = max(size, self._tokenizer.vocab_size)
+            self._bitmask = np.zeros((widest + 31) // 32, dtype=np.int32)
+        self.matcher.fill_bitmask(self._bitmask)
+        bits = np.unpackbits(self._bitmask.view(np.uint8), bitorder="little")
+        allowed = bits[:size].astype(np.bool_)
+        allowed[self._blocked.end_controls] = True
+        return allowed
+
+    def _append(self, token_id: int) -> None:
+        """Add an output token, and end the call if it completes something."""
+        if self._first_token_at is None:
+            self._first_token_at = time.perf_counter()
+        self._output.append(token_id)
+        if self._seq is not None:
+            self._seq.append(token_id)
+        self._show(self._stream.feed(token_id))
+        is_over = self._accept(token_id)
+        if self._stream.is_ended:
+            self._finish("stop", self._stream.matched_stop)
+        elif is_over:
+            self._finish("stop")
+        elif len(self._output) >= self.call.params.max_tokens:
+            self._finish("length")
+
+    def _accept(self, token_id: int) -> bool:
+        """Move the matcher; return whether the constraint allows nothing more."""
+        if self.matcher is None:
+            return False
+        self.matcher.accept_token(token_id)
+        return self.matcher.is_terminated()
+
+    def _append_forced(self) -> None:
+        """Append tokens as long as the constraint leaves only one."""
+        while self._reason is None and self.matcher is not None:
+            if self.matcher.can_end() and self._may_end():
+                return
+            token_id = self.matcher.single_token()
+            if token_id is None or token_id in self._blocked.ends:
+                return
+            self._num_forced += 1
+            self._append(token_id)
+
+    def _show(self, piece: str) -> None:
+        if piece and self._on_text is not None:
+            self._on_text(piece)
+
+    # -- the end ---------------------------------------------------------------------------
+
+    def _end_by_token(self, token_id: int) -> None:
+        is_listed = token_id in self.call.params.stop_token_ids
+        self._finish("stop", token_id if is_listed else None)
+
+    def _finish(self, reason: FinishReason, matched_stop: str | int | None = None) -> None:
+        self._reason = reason
+        self._matched_stop = matched_stop
+        self._show(self._stream.finish())
+
+    def _is_complete(self) -> bool:
+        """Whether the text is a full match of the constraint."""
+        if self.matcher is None or self._constraint is None:
+            return True
+        if self._stream.kept_len == len(self._output):
+            return self.matcher.can_end()
+        cursor = self._constraint.matcher()
+        try:
+            for token_id in [*self._stream.token_ids, *self._tokenizer.encode(self._stream.tail)]:
+                cursor.accept_token(token_id)
+        except EngineError:
+            return False
+        return cursor.can_end()
+
+    def _deliver(self, core: Core) -> None:
+        assert self._reason is not None, "only a finished call has a result"
+        ids = self._stream.token_ids
+        usage = self._usage()
+        _count(core, usage)
+        result = GenResult(
+            token_ids=ids,
+            text=self._stream.text,
+            tail=self._stream.tail,
+            finish_reason=self._reason,
+            matched_stop=self._matched_stop,
+            complete=self._is_complete(),
+            logprobs=tuple(self._logprobs[: len(ids)]) if self._wants_logprobs else None,
+            usage=usage,
+        )
+        self.deliver(core, result)
+
+    def _usage(self) -> CallUsage:
+        was_started = self._seq is not None and self._seq.first_cached_len >= 0
+        prompt_len = len(self._context) if was_started else 0
+        cached_len = min(self._seq.first_cached_len, prompt_len) if self._seq is not None else 0
+        return CallUsage(
+            prompt_tokens=prompt_len,
+            cached_tokens=max(0, cached_len),
+            output_tokens=len(self._output),
+            forced_tokens=self._num_forced,
+            decode_steps=self._num_steps,
+            queue_seconds=self.since_submission(self.started_at),
+            first_token_seconds=self.since_submission(self._first_token_at),
+            total_seconds=self.since_submission(time.perf_counter()),
+        )
+
+    # -- sequence --------------------------------------------------------------------------
+
+    @property
+    def _wants_logprobs(self) -> bool:
+        return self.call.params.return_logprob
+
+    def _lacks_logprobs(self) -> bool:
+        """Whether a finished call still misses log-probabilities of kept tokens."""
+        return self._wants_logprobs and len(self._logprobs) < self._stream.kept_len
+
+    def _note_logprob(self, row: LogitRows, token_id: int) -> None:
+        self._logprobs.append(float(log_softmax(row)[token_id]))
+
+    def _new_sequence(self, core: Core) -> Sequence:
+        tokens = np.concatenate([self._context, np.array(self._output, dtype=np.int32)])
+        max_len = len(self._context) + self.call.params.max_tokens - 1
+        seq = Sequence(core.next_serial(), tokens, max_len=max_len, logits_from=0, owner=self)
+        self.sequences.append(seq)
+        self._set_goal(seq)
+        return seq
+
+    def _set_goal(self, seq: Sequence) -> None:
+        """Say which positions are still to be computed, and whose logits are wanted."""
+        if self._reason is not None:
+            seq.goal_len = len(self._context) + self._stream.kept_len - 1
+        seq.logits_from = seq.total_len - 1
+        if self._wants_logprobs:
+            seq.logits_from = len(self._context) - 1 + len(self._logprobs)
+
+
+def _count(core: Core, usage: CallUsage) -> None:
+    """Add a finished call to the engine's totals."""
+    core.stats.prompt_tokens += usage.prompt_tokens
+    core.stats.cached_tokens += usage.cached_tokens
+    core.stats.computed_tokens += usage.computed_tokens
+    core.stats.output_tokens += usage.output_tokens
+    core.stats.forced_tokens += usage.forced_tokens
+    core.stats.decode_steps += usage.decode_steps

@@ -1,0 +1,371 @@
+"""Scheduler: what the next step computes. Pure: no tensors, threads or clock.
+
+Every step carries one token (or one forced run) of every decoding sequence, and fills the
+rest of the token budget with chunks of prefills. A chunk goes into the radix tree as soon as
+it is computed. When the pool is full, the youngest running sequence is preempted: its KV goes
+to the tree, where eviction may take it, and it starts again later with its output kept. The
+oldest running sequence always moves on, so every sequence ends.
+
+`plan` chooses, `commit` applies the result of the forward pass. Plans remember the epoch of
+their sequences: a sequence that ended or was preempted in between is skipped.
+"""
+
+import heapq
+from bisect import insort
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmc.errors import EngineError
+from lmc.runtime.cache.prefix_cache import CacheHandle, PrefixCache
+from lmc.runtime.engine.admission import WaitingQueue
+from lmc.runtime.engine.sequence import Sequence, SequenceState
+
+IntArray = NDArray[np.int32]
+
+GROWTH_RESERVE = 32
+"""Output tokens per running sequence that admission keeps room for."""
+
+MIN_PREFILL = 16
+"""Prefill tokens per step that decodes cannot crowd out."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extend:
+    """One sequence's part of a step: `length` tokens from position `start`.
+
+    Its logits are rows `first_logit` and following of the step's logits: those of the
+    positions `logits_start` to `start + length`.
+    """
+
+    seq: Sequence
+    epoch: int
+    start: int
+    length: int
+    logits_start: int
+    first_logit: int
+
+    @property
+    def end(self) -> int:
+        """The position after the last token."""
+        return self.start + self.length
+
+    @property
+    def num_logits(self) -> int:
+        """How many rows of logits belong to it."""
+        return self.end - self.logits_start
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the sequence still is in the run that this part was planned for."""
+        return self.seq.epoch == self.epoch and self.seq.state is SequenceState.RUNNING
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepPlan:
+    """One forward pass: its parts, and the same as flat int32 arrays.
+
+    For R tokens of S sequences: `token_ids`, `positions`, `slots` are [R]; `seq_starts` is
+    [S + 1]; `table_rows` is [S]; `logit_rows` names the tokens whose logits are wanted.
+    """
+
+    extends: list[Extend]
+    token_ids: IntArray
+    positions: IntArray
+    slots: IntArray
+    seq_starts: IntArray
+    table_rows: IntArray
+    logit_rows: IntArray
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens computed by the pass."""
+        return len(self.token_ids)
+
+
+@dataclass(slots=True)
+class _Draft:
+    """A step while it is being chosen: parts, and what is left of its limits."""
+
+    tokens_left: int
+    logits_left: int
+    parts: list[tuple[Sequence, int]] = field(default_factory=list)
+
+    def take(self, seq: Sequence, *, limit: int) -> None:
+        """Add as much of `seq` as fits `limit` tokens and the step's rows of logits."""
+        length = min(seq.extend_len, limit)
+        free_rows = max(0, seq.logits_from - seq.cached_len)
+        length = min(length, free_rows + self.logits_left)
+        if length > 0:
+            self.parts.append((seq, length))
+            self.tokens_left -= length
+            self.logits_left -= max(0, length - free_rows)
+
+
+class Scheduler:
+    """Holds waiting and running sequences and plans steps over a prefix cache.
+
+    Args:
+        cache: the KV memory.
+        page_table: int32 [rows, max_len]; row r holds the slots of one running sequence.
+        token_budget: tokens per step (decodes always fit).
+        max_running: sequences that run at once, at most the rows of the page table.
+    """
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        page_table: IntArray,
+        *,
+        token_budget: int = 512,
+        max_running: int = 64,
+    ) -> None:
+        self.cache = cache
+        self.page_table = page_table
+        self.token_budget = token_budget
+        self.max_running = min(max_running, page_table.shape[0])
+        self.max_logits = max_running + 64
+        self.waiting = WaitingQueue(cache)
+        self.running: list[Sequence] = []
+        self.num_preemptions = 0
+        self.step = 0
+        self._free_rows = list(range(self.max_running))
+
+    @property
+    def max_len(self) -> int:
+        """The most tokens that one sequence can hold."""
+        return min(self.cache.num_slots, self.page_table.shape[1])
+
+    @property
+    def has_work(self) -> bool:
+        """Whether any sequence waits or runs."""
+        return bool(self.running) or len(self.waiting) > 0
+
+    # -- events ----------------------------------------------------------------------------
+
+    def submit(self, seq: Sequence) -> None:
+        """Queue a sequence.
+
+        Raises:
+            EngineError: it can never fit the pool or the page table.
+        """
+        if seq.max_len > self.max_len:
+            raise EngineError(
+                f"the request may need {seq.max_len} tokens (context and output), "
+                f"but the pool holds {self.max_len}",
+                hint="shorten the prompt or lower max_tokens",
+            )
+        seq.arrival_step = self.step
+        self.waiting.add(seq)
+
+    def finish(self, seq: Sequence, *, keep_cache: bool = True) -> None:
+        """End a sequence in whatever state; it owns nothing afterwards.
+
+        With `keep_cache` its computed KV stays in the tree until evicted.
+        """
+        if seq.state is SequenceState.RUNNING:
+            self.cache.release(self._withdraw(seq, keep_cache=keep_cache))
+        elif seq.state is SequenceState.WAITING:
+            self.waiting.remove(seq)
+        else:
+            return
+        seq.reset(SequenceState.FINISHED)
+
+    def finish_pinned(self, seq: Sequence) -> int:
+        """End a running sequence and pin what it computed; return the pin's number."""
+        pin = self.cache.pin(self._withdraw(seq, keep_cache=True))
+        seq.reset(SequenceState.FINISHED)
+        return pin
+
+    # -- steps -----------------------------------------------------------------------------
+
+    def plan(self) -> tuple[StepPlan | None, list[Sequence]]:
+        """Choose the next step.
+
+        Returns the plan (None when there is nothing to compute) and the sequences that
+        turned out to be cached already and need no step.
+        """
+        self.step += 1
+        while True:
+            draft = self._new_draft()
+            self._choose_decodes(draft)
+            self._choose_prefills(draft)
+            ready = self._admit(draft)
+            if draft.parts or ready or not self.running:
+                break
+            self._make_room()
+        return (self._build(draft.parts) if draft.parts else None), ready
+
+    def commit(self, plan: StepPlan, *, failed: Collection[Sequence] = ()) -> None:
+        """Apply a computed step; chunks of prefills go into the tree.
+
+        Sequences in `failed` are left as they were before the step, with the slots of the
+        step still theirs; `finish` them without keeping their cache.
+        """
+        for part in plan.extends:
+            if not part.is_live or part.seq in failed:
+                continue
+            seq = part.seq
+            seq.cached_len = part.end
+            if part.start < seq.prefill_len:
+                self._share(seq)
+
+    # -- choosing --------------------------------------------------------------------------
+
+    def _new_draft(self) -> _Draft:
+        return _Draft(tokens_left=self.token_budget, logits_left=self.max_logits)
+
+    def _choose_decodes(self, draft: _Draft) -> None:
+        """Take every decoding sequence; preempt the youngest until all find slots."""
+        while True:
+            draft.parts.clear()
+            draft.tokens_left, draft.logits_left = self.token_budget, self.max_logits
+            for seq in self.running:
+                if not seq.is_prefilling:
+                    draft.take(seq, limit=max(1, draft.tokens_left))
+            if self._claimed(draft) <= self.cache.available:
+                break
+            self._make_room()
+        draft.tokens_left = max(draft.tokens_left, min(MIN_PREFILL, self.token_budget))
+
+    def _choose_prefills(self, draft: _Draft) -> None:
+        """Go on with the prefills that have begun, in order of arrival."""
+        room = self.cache.available - self._claimed(draft)
+        for seq in self.running:
+            if seq.is_prefilling:
+                before = draft.tokens_left
+                draft.take(seq, limit=min(draft.tokens_left, room))
+                room -= before - draft.tokens_left
+
+    def _admit(self, draft: _Draft) -> list[Sequence]:
+        """Start waiting sequences while budget, rows and pool allow.
+
+        Returns those that are completely cached.
+        """
+        ready: list[Sequence] = []
+        if len(self.waiting) == 0 or not self._has_place(draft):
+            return ready
+        prefilling = [seq for seq in self.running if seq.is_prefilling]
+        for seq in self.waiting.ordered():
+            if not self._has_place(draft):
+                break
+            if self.waiting.must_wait(seq, prefilling):
+                continue
+            if not self._start(seq):
+                break
+            if seq.extend_len == 0:
+                ready.append(seq)
+            else:
+                prefilling.append(seq)
+                draft.take(seq, limit=draft.tokens_left)
+        return ready
+
+    def _has_place(self, draft: _Draft) -> bool:
+        return (
+            len(self.running) < self.max_running and draft.tokens_left > 0 and draft.logits_left > 0
+        )
+
+    def _start(self, seq: Sequence) -> bool:
+        """Move a sequence from waiting to running if the pool has room for it."""
+        handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from])
+        need = seq.goal_len - handle.length + _growth(seq)
+        while self.cache.available - self._reserved() < need:
+            if self.running or not self.cache.drop_oldest_pin():
+                self.cache.release(handle)
+                return False
+        self.waiting.remove(seq)
+        seq.state = SequenceState.RUNNING
+        seq.handle, seq.row = handle, heapq.heappop(self._free_rows)
+        self.page_table[seq.row, : handle.length] = slots
+        seq.cached_len = seq.alloc_len = handle.length
+        seq.prefill_len = seq.goal_len
+        if seq.first_cached_len < 0:
+            seq.first_cached_len = handle.length
+        insort(self.running, seq, key=lambda other: other.serial)
+        return True
+
+    def _reserved(self) -> int:
+        """Slots that the running sequences will need soon."""
+        return sum(seq.extend_len + _growth(seq) for seq in self.running)
+
+    @staticmethod
+    def _claimed(draft: _Draft) -> int:
+        return sum(length for _, length in draft.parts)
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def _make_room(self) -> None:
+        """Preempt the youngest running sequence; the last one gets the pins' memory."""
+        if len(self.running) > 1:
+            self._preempt(self.running[-1])
+        elif not self.cache.drop_oldest_pin():
+            raise RuntimeError("a lone sequence does not fit a pool that it was checked against")
+
+    def _preempt(self, seq: Sequence) -> None:
+        """Stop a running sequence; it starts again later with its tokens kept."""
+        self.cache.release(self._withdraw(seq, keep_cache=True))
+        seq.reset(SequenceState.WAITING)
+        seq.num_preemptions += 1
+        self.num_preemptions += 1
+        self.waiting.add_preempted(seq)
+
+    def _withdraw(self, seq: Sequence, *, keep_cache: bool) -> CacheHandle:
+        """Take a running sequence's row and own slots back; return its locked path."""
+        if keep_cache:
+            self._share(seq)
+        handle = seq.handle
+        assert handle is not None, "a running sequence has a handle"
+        own = self.page_table[seq.row, handle.length : seq.alloc_len]
+        self.cache.free(own.copy())
+        self.running.remove(seq)
+        heapq.heappush(self._free_rows, seq.row)
+        return handle
+
+    def _share(self, seq: Sequence) -> None:
+        """Put the computed KV of a running sequence into the tree."""
+        assert seq.handle is not None, "a running sequence has a handle"
+        row = self.page_table[seq.row]
+        seq.handle = self.cache.insert(seq.handle, seq.token_ids[: seq.cached_len], row)
+
+    # -- arrays ----------------------------------------------------------------------------
+
+    def _build(self, parts: list[tuple[Sequence, int]]) -> StepPlan:
+        """Give the chosen parts their slots and lay them out as arrays."""
+        lengths = np.array([length for _, length in parts], dtype=np.int32)
+        seq_starts = np.zeros(len(parts) + 1, dtype=np.int32)
+        np.cumsum(lengths, out=seq_starts[1:])
+        total = int(seq_starts[-1])
+        slots = self.cache.alloc(total)
+        assert slots is not None, f"{total} slots were planned but are not available"
+        table_rows = np.array([seq.row for seq, _ in parts], dtype=np.int32)
+        token_ids = np.empty(total, dtype=np.int32)
+        positions = np.empty(total, dtype=np.int32)
+        extends: list[Extend] = []
+        logit_rows: list[int] = []
+        base = 0
+        for seq, length in parts:
+            start, end = seq.cached_len, seq.cached_len + length
+            token_ids[base : base + length] = seq.token_ids[start:end]
+            positions[base : base + length] = np.arange(start, end)
+            logits_start = min(max(start, seq.logits_from), end)
+            extends.append(Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows)))
+            logit_rows.extend(range(base + logits_start - start, base + length))
+            seq.alloc_len = end
+            base += length
+        self.page_table[np.repeat(table_rows, lengths), positions] = slots
+        return StepPlan(
+            extends,
+            token_ids,
+            positions,
+            slots,
+            seq_starts,
+            table_rows,
+            np.array(logit_rows, dtype=np.int32),
+        )
+
+
+def _growth(seq: Sequence) -> int:
+    """Slots to keep free for the output that a sequence may still make."""
+    return min(GROWTH_RESERVE, seq.max_len - seq.goal_len)

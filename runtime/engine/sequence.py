@@ -1,0 +1,133 @@
+"""Sequence: tokens that the engine computes, and what it holds for them.
+
+The life of a sequence's token positions:
+
+    0 ........ handle.length ........ cached_len ........ alloc_len   goal_len   total_len
+    | in the tree, locked | own slots, KV computed | in flight |  to do  | known |
+
+`cached_len` tokens have their KV; `extend_len` = `goal_len` - `cached_len` are still to be
+computed; the slots of the first `alloc_len` stand in the sequence's row of the page table.
+"""
+
+import enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmc.runtime.cache.prefix_cache import CacheHandle
+
+TokenArray = NDArray[np.int32]
+
+
+class SequenceState(enum.Enum):
+    """Where a sequence stands."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    FINISHED = "finished"
+
+
+class Sequence:
+    """One token sequence in the engine; mutable, owned by the engine's thread.
+
+    Args:
+        serial: place in the order of arrival, unique in the engine.
+        token_ids: the tokens known at the start.
+        max_len: the most tokens whose KV this sequence can ever need.
+        logits_from: the first position whose logits are wanted, and all after it; equal to
+            the number of tokens when none are.
+        owner: whom the engine tells about this sequence; opaque here.
+    """
+
+    __slots__ = (
+        "_buffer",
+        "alloc_len",
+        "arrival_step",
+        "cached_len",
+        "common_lens",
+        "epoch",
+        "first_cached_len",
+        "goal_len",
+        "handle",
+        "logits_from",
+        "match_version",
+        "matched_len",
+        "max_len",
+        "num_preemptions",
+        "owner",
+        "prefill_len",
+        "row",
+        "serial",
+        "state",
+        "total_len",
+    )
+
+    def __init__(
+        self,
+        serial: int,
+        token_ids: TokenArray,
+        *,
+        max_len: int,
+        logits_from: int,
+        owner: object = None,
+    ) -> None:
+        self.serial = serial
+        self.owner = owner
+        self.max_len = max_len
+        self.logits_from = logits_from
+        self._buffer: TokenArray = np.empty(len(token_ids) + 64, dtype=np.int32)
+        self._buffer[: len(token_ids)] = token_ids
+        self.total_len = len(token_ids)
+        self.goal_len = self.total_len
+        self.state = SequenceState.WAITING
+        self.epoch = 0
+        self.arrival_step = 0
+        self.num_preemptions = 0
+        self.first_cached_len = -1
+        self.matched_len = 0
+        self.match_version = -1
+        self.common_lens: dict[tuple[int, int], int] = {}
+        self.cached_len = self.alloc_len = self.prefill_len = 0
+        self.row = -1
+        self.handle: CacheHandle | None = None
+
+    @property
+    def token_ids(self) -> TokenArray:
+        """The known tokens (a view)."""
+        return self._buffer[: self.total_len]
+
+    @property
+    def extend_len(self) -> int:
+        """Tokens that are still to be computed."""
+        return self.goal_len - self.cached_len
+
+    @property
+    def is_prefilling(self) -> bool:
+        """Whether tokens known at admission are still to be computed."""
+        return self.cached_len < self.prefill_len
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the sequence has ended and owns nothing."""
+        return self.state is SequenceState.FINISHED
+
+    def append(self, token_id: int) -> None:
+        """Add one token at the end; it becomes part of the goal. Constant cost on average."""
+        if self.total_len == len(self._buffer):
+            self._buffer = np.concatenate([self._buffer, np.empty_like(self._buffer)])
+        self._buffer[self.total_len] = token_id
+        self.total_len += 1
+        self.goal_len = self.total_len
+
+    def reset(self, state: SequenceState) -> None:
+        """Forget what was held (it must have been given back) and go on in `state`.
+
+        The epoch moves on, so results of steps planned before no longer apply.
+        """
+        self.epoch += 1
+        self.state = state
+        self.cached_len = self.alloc_len = self.prefill_len = 0
+        self.row = -1
+        self.handle = None
+        self.match_version = -1
+        self.common_lens.clear()

@@ -1,0 +1,46 @@
+"""EngineStats: what an engine has done since it started, as plain totals."""
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(slots=True, kw_only=True)
+class EngineStats:
+    """Totals of an engine; subtract two snapshots to get those of a run.
+
+    Attributes:
+        requests: calls that were submitted.
+        finished_requests: calls that gave a result.
+        failed_requests: calls that ended with an error.
+        cancelled_requests: calls that were cancelled.
+        prompt_tokens: tokens of the contexts, `cached_tokens` + `computed_tokens`.
+        cached_tokens: of these, taken from the radix tree: computed before, or by another
+            call of the same moment.
+        computed_tokens: of these, computed for the call.
+        output_tokens: tokens generated, without end tokens.
+        forced_tokens: of these, decided by a constraint alone.
+        decode_steps: forward passes that gave a token, summed over the calls.
+        engine_steps: forward passes of the engine (each serves many calls).
+        forward_tokens: tokens that went through the model, recomputed ones included.
+        preemptions: sequences that had to start again for want of memory.
+        busy_seconds: time spent in steps.
+    """
+
+    requests: int = 0
+    finished_requests: int = 0
+    failed_requests: int = 0
+    cancelled_requests: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    computed_tokens: int = 0
+    output_tokens: int = 0
+    forced_tokens: int = 0
+    decode_steps: int = 0
+    engine_steps: int = 0
+    forward_tokens: int = 0
+    preemptions: int = 0
+    busy_seconds: float = 0.0
+
+    def __sub__(self, earlier: "EngineStats") -> "EngineStats":
+        return EngineStats(
+            **{f.name: getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)}
+        )
