@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 
 from lmc.errors import EngineError
+from lmc.kernels.arena import WeightArena
 from lmc.kernels.build import build_library
 from lmc.kernels.interface import AttentionIndex, LinearPart, PackedLinear, RopeTable
 from lmc.kernels.library import KernelLibrary
@@ -56,6 +57,7 @@ class CpuKernels:
         self.library = KernelLibrary(build_library(arch, defines))
         self._free, self._held = self.library.free, self.library.held
         bf16 = "avx512_bf16" if self._free.lmc_has_native_bf16() else "portable"
+        self._arena = WeightArena()
         self.name = f"cpu ({bf16}, {self._free.lmc_lanes()} lanes)"
         self.set_num_threads(usable_cores())
 
@@ -66,7 +68,7 @@ class CpuKernels:
     def pack_linear(self, parts: list[LinearPart], dtype: torch.dtype) -> CpuLinear:
         """Pack the outputs of several weights, one after another, as one layer."""
         total = sum(part.weight.shape[0] for part in parts)
-        packing = _Packing(self._free, total, parts[0].weight.shape[1], dtype)
+        packing = _Packing(self.library, self._arena, (total, parts[0].weight.shape[1]), dtype)
         first = 0
         for part in parts:
             packing.add(part, first, _WHOLE)
@@ -75,7 +77,9 @@ class CpuKernels:
 
     def pack_gated(self, gate: LinearPart, up: LinearPart, dtype: torch.dtype) -> CpuLinear:
         """Pack the two halves of a gated MLP for `gated_linear`."""
-        packing = _Packing(self._free, 2 * gate.weight.shape[0], gate.weight.shape[1], dtype)
+        packing = _Packing(
+            self.library, self._arena, (2 * gate.weight.shape[0], gate.weight.shape[1]), dtype
+        )
         packing.add(gate, 0, _GATE)
         packing.add(up, 0, _UP)
         return packing.finish(is_gated=True)
@@ -258,12 +262,19 @@ class CpuKernels:
 class _Packing:
     """A packed weight that is being filled."""
 
-    def __init__(self, library: object, num_outputs: int, num_inputs: int, dtype: torch.dtype):
-        self._library = library
+    def __init__(
+        self,
+        library: KernelLibrary,
+        arena: WeightArena,
+        shape: tuple[int, int],
+        dtype: torch.dtype,
+    ) -> None:
+        num_outputs, num_inputs = shape
+        self._library = library.free
         self._is_bf16 = dtype == torch.bfloat16
-        self._shape = (num_outputs, num_inputs)
-        size = library.lmc_packed_size(num_outputs, num_inputs, self._is_bf16)
-        self._weight = torch.zeros(size, dtype=dtype)
+        self._shape = shape
+        size = self._library.lmc_packed_size(num_outputs, num_inputs, self._is_bf16)
+        self._weight = arena.zeros(size, dtype)
         self._bias = torch.zeros(-(-num_outputs // 32) * 32, dtype=torch.float32)
         self._has_bias = False
 
