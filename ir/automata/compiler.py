@@ -9,15 +9,17 @@ from lmc.ir.automata.minimise import minimise
 from lmc.ir.automata.minterms import partition
 from lmc.ir.automata.nfa import build_nfa
 from lmc.ir.automata.parse import parse
+from lmc.ir.automata.simplify import simplify, unanchored
 from lmc.ir.automata.utf8 import to_bytes_dfa
 
-DEFAULT_MAX_STATES = 50_000
+DEFAULT_MAX_STATES = 120_000
 DEFAULT_MAX_SECONDS = 5.0
 
 
 def compile_regex(
     pattern: str,
     *,
+    search: bool = False,
     max_states: int = DEFAULT_MAX_STATES,
     max_seconds: float = DEFAULT_MAX_SECONDS,
 ) -> ByteDfa:
@@ -30,6 +32,7 @@ def compile_regex(
 
     Args:
         pattern: Python regular expression; flags inline, as in `(?i)`.
+        search: take the meaning of `re.search` instead: some part of the text matches.
         max_states: the most states, over characters and over bytes.
         max_seconds: the most wall time.
 
@@ -40,10 +43,10 @@ def compile_regex(
     budget = Budget(max_states=max_states, max_seconds=max_seconds)
     node, positions = parse(pattern)
     try:
-        nfa = build_nfa(resolve_atomic(node, positions, budget), budget)
+        node = resolve_atomic(node, positions, budget)
+        nfa = build_nfa(simplify(unanchored(node) if search else node), budget)
     except RecursionError:
         raise ConstraintError("regex nesting too deep", hint="use fewer nested groups") from None
     minterms = partition(nfa.classes)
     dfa = minimise(determinise(nfa, minterms, budget), budget)
-    rows, accepting = to_bytes_dfa(dfa, minterms, budget)
-    return ByteDfa.from_rows(rows, accepting)
+    return ByteDfa(*to_bytes_dfa(dfa, minterms, budget))

@@ -78,7 +78,7 @@ class _PlainSubsets:
         self.members = minterms.members
         self.budget = budget
         self.table = _Table(minterms.count, budget)
-        self.closures: dict[int, frozenset[int]] = {}
+        self.closures: dict[int, tuple[int, ...]] = {}
 
     def run(self) -> CharDfa:
         table = self.table
@@ -126,7 +126,7 @@ class _PlainSubsets:
             for letter in letters:
                 row[letter] = number
 
-    def closure(self, node: int) -> frozenset[int]:
+    def closure(self, node: int) -> tuple[int, ...]:
         """Return the reading (and accepting) nodes that empty moves reach from `node`."""
         found = self.closures.get(node)
         if found is None:
@@ -134,7 +134,7 @@ class _PlainSubsets:
             self.budget.spend(len(found))
         return found
 
-    def _walk(self, node: int) -> frozenset[int]:
+    def _walk(self, node: int) -> tuple[int, ...]:
         kinds, args = self.nfa.kinds, self.nfa.args
         seen, stack, found = {node}, [node], set[int]()
         while stack:
@@ -147,7 +147,7 @@ class _PlainSubsets:
                 if successor not in seen:
                     seen.add(successor)
                     stack.append(successor)
-        return frozenset(found)
+        return tuple(found)
 
 
 class _LookSubsets:
@@ -175,11 +175,11 @@ class _LookSubsets:
 
     def _row(self, items: Items, here: int) -> "array[int]":
         row = self.table.blank[:]
-        for letter in self.letters:
-            there = self._advance(here, letter)
-            after = self.engine.step(items, letter, self.contexts[there][1])
+        there = [self._advance(here, letter) for letter in self.letters]
+        contexts = [self.contexts[number][1] for number in there]
+        for letter, after in enumerate(self.engine.successors(items, contexts)):
             if after:
-                row[letter] = self.table.number((after, there), len(after) + 1)
+                row[letter] = self.table.number((after, there[letter]), len(after) + 1)
         return row
 
     def _advance(self, here: int, letter: int) -> int:

@@ -49,16 +49,6 @@ class ByteDfa:
         object.__setattr__(self, "_class_of", self.classes.tobytes())
         object.__setattr__(self, "_exits", _single_exits(self.table, self.classes))
 
-    @classmethod
-    def from_rows(cls, rows: NDArray[np.int32], accepting: NDArray[np.bool_]) -> "ByteDfa":
-        """Return the automaton of a table by [state, byte], columns merged to classes."""
-        seen: dict[bytes, int] = {}
-        columns = np.ascontiguousarray(rows.T)
-        classes = [seen.setdefault(column.tobytes(), len(seen)) for column in columns]
-        first = [classes.index(number) for number in range(len(seen))]
-        table = np.ascontiguousarray(rows[:, first])
-        return cls(table, np.array(classes, dtype=np.uint8), accepting)
-
     @property
     def start(self) -> int:
         """The state of the empty text."""

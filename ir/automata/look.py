@@ -33,6 +33,7 @@ class LookEngine:
     def __init__(self, nfa: Nfa, minterms: Minterms, budget: Budget) -> None:
         self.nfa = nfa
         self.budget = budget
+        self.members = minterms.members
         self.holds = [frozenset(letters) for letters in minterms.members]
         self.sets: list[Items] = []  # item sets that serve as states of look-aheads
         self.set_ids: dict[Items, int] = {}
@@ -131,7 +132,7 @@ class LookEngine:
 
     def normal(self, items: set[int]) -> Items:
         """Return items sorted, without those that owe more than another at the same node."""
-        if all(item <= NODE_MASK for item in items):
+        if not items or max(items) <= NODE_MASK:
             return tuple(sorted(items))
         by_node: dict[int, list[int]] = {}
         for item in items:
@@ -168,6 +169,34 @@ class LookEngine:
                 after.update(self.closure(nfa.nexts[node], owed, context))
         self.budget.tick()
         return self.normal(after)
+
+    def successors(self, items: Items, contexts: list[int]) -> list[Items]:
+        """Return the items after every letter, given the context after every letter.
+
+        Letters that lie in the same classes, lead to the same context and leave the same
+        obligations need one step for all of them.
+        """
+        by_class: dict[int, list[int]] = {}
+        for item in items:
+            if item & NODE_MASK != ACCEPT:
+                number = self.nfa.args[item & NODE_MASK]
+                by_class.setdefault(number, []).append(item)  # type: ignore[arg-type]
+        by_letter: dict[int, tuple[int, ...]] = {}
+        for number in by_class:
+            for letter in self.members[number]:
+                by_letter[letter] = (*by_letter.get(letter, ()), number)
+        duties = sorted({item >> NODE_BITS for item in items} - {0})
+        known: dict[object, Items] = {}
+        after: list[Items] = [()] * len(contexts)
+        for letter, numbers in by_letter.items():
+            context = contexts[letter]
+            owed = tuple(self.step_duty(duty, letter, context) for duty in duties)
+            key = (numbers, context, owed)
+            if key not in known:
+                readers = tuple(item for number in numbers for item in by_class[number])
+                known[key] = self.step(readers, letter, context)
+            after[letter] = known[key]
+        return after
 
     def step_duty(self, duty: int, letter: int, context: int) -> int:
         """Return what is still owed after one letter, or IMPOSSIBLE."""

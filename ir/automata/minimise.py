@@ -1,8 +1,8 @@
 """The smallest deterministic automaton of the same language.
 
-Moore's partition refinement in numpy: classes are split by a hash of what each letter leads
-to, until nothing splits; then the partition is checked for real, so that a hash collision
-can only cost another round. Shortest and longest distance to the end start the partition
+Partition refinement after Hopcroft ("process the smaller half"), in rounds over arrays: a
+round looks only at states that lead into a class just split off, and the largest part of a
+split class keeps its name. Shortest and longest distance to the end start the partition
 off, which leaves little to do for long chains.
 """
 
@@ -12,9 +12,6 @@ from numpy.typing import NDArray
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.determinise import DEAD, CharDfa
-
-_MAX_WORK = 400_000_000
-"""Table entries read before refinement is given up and the automaton kept as it is."""
 
 _UNBOUNDED = -1
 
@@ -27,8 +24,8 @@ def minimise(dfa: CharDfa, budget: Budget) -> CharDfa:
     """
     dfa = _live(dfa)
     shortest, longest = distances(dfa.rows, dfa.accepting)
-    labels = _number(np.stack([shortest, longest, dfa.accepting], axis=1))
-    return _ordered(_merge(dfa, _refine(dfa.rows, labels, budget)))
+    keys = np.stack([shortest, longest, dfa.accepting], axis=1).astype(np.int32)
+    return _ordered(_merge(dfa, _refine(dfa.rows, _group(keys), budget)))
 
 
 def distances(
@@ -116,59 +113,53 @@ def _live(dfa: CharDfa) -> CharDfa:
 
 
 def _refine(
-    rows: NDArray[np.int32], labels: NDArray[np.int64], budget: Budget
+    rows: NDArray[np.int32], labels: NDArray[np.int32], budget: Budget
+) -> NDArray[np.int32]:
+    """Return the coarsest partition below `labels` in which equals lead to equals."""
+    reverse = _adjacency(_edges(rows)[:, ::-1], len(rows))
+    labels = np.append(labels, DEAD).astype(np.int32)  # the last entry serves DEAD
+    touched = np.arange(len(rows))
+    while len(touched):
+        budget.check_time()
+        keys = np.concatenate([labels[touched, None], labels[rows[touched]]], axis=1)
+        changed = _split(labels, touched, _group(keys))
+        touched = np.unique(_successors(reverse, changed))
+    return labels[:-1]
+
+
+def _split(
+    labels: NDArray[np.int32], touched: NDArray[np.int64], groups: NDArray[np.int32]
 ) -> NDArray[np.int64]:
-    """Return the coarsest stable partition below `labels` (or none at all: see _MAX_WORK)."""
-    random = np.random.Generator(np.random.PCG64(len(rows)))
-    work = 0
-    while True:
-        weights = random.integers(1, 2**63, size=rows.shape[1] + 1, dtype=np.uint64) | np.uint64(1)
-        while True:
-            budget.check_time()
-            work += rows.size
-            if work > _MAX_WORK:
-                return np.arange(len(rows))
-            finer = _number(_signatures(rows, labels, weights)[:, None])
-            if finer.max() == labels.max():
-                break
-            labels = finer
-        if _is_stable(rows, labels):
-            return labels
+    """Split classes by the groups of their touched members; return states newly named.
+
+    Members that were not touched still lead where they led and so stay together, apart
+    from all groups. Where all members were touched, the largest group keeps the name.
+    """
+    sizes = np.bincount(labels[:-1])
+    counts = np.bincount(groups)
+    owner = np.empty(len(counts), dtype=np.int32)
+    owner[groups] = labels[touched]
+    order = np.lexsort((-counts, owner))
+    is_largest = np.empty(len(counts), dtype=bool)
+    is_largest[order] = np.diff(owner[order], prepend=DEAD) != 0
+    all_touched = np.bincount(owner, weights=counts, minlength=len(sizes)) == sizes
+    is_new = ~(is_largest & all_touched[owner])
+    names = owner.copy()
+    names[is_new] = len(sizes) + np.arange(int(is_new.sum()))
+    labels[touched] = names[groups]
+    return touched[is_new[groups]]
 
 
-def _signatures(
-    rows: NDArray[np.int32], labels: NDArray[np.int64], weights: NDArray[np.uint64]
-) -> NDArray[np.uint64]:
-    """Return a hash of each state's class and the classes that its letters lead to."""
-    padded = np.append(labels + 1, 0).astype(np.uint64)
-    # Mixing the class numbers first keeps small integers from cancelling out.
-    mixed = (padded + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
-    mixed ^= mixed >> np.uint64(29)
-    total = mixed[:-1] * weights[-1]
-    for letter in range(rows.shape[1]):
-        total = total + mixed[rows[:, letter]] * weights[letter]
-    return total
+def _group(keys: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return dense numbers of the distinct rows of `keys`, by first appearance."""
+    data = np.ascontiguousarray(keys).tobytes()
+    size = keys.shape[1] * keys.itemsize
+    seen: dict[bytes, int] = {}
+    found = [seen.setdefault(data[at : at + size], len(seen)) for at in range(0, len(data), size)]
+    return np.array(found, dtype=np.int32)
 
 
-def _is_stable(rows: NDArray[np.int32], labels: NDArray[np.int64]) -> bool:
-    """Return whether states of one class lead to the same classes."""
-    padded = np.append(labels, DEAD)
-    targets = padded[rows]
-    first = np.unique(labels, return_index=True)[1]
-    return bool((targets == targets[first[labels]]).all())
-
-
-def _number(keys: NDArray[np.generic]) -> NDArray[np.int64]:
-    """Return dense numbers of the distinct rows of `keys`."""
-    labels = np.zeros(len(keys), dtype=np.int64)
-    for column in keys.T:
-        _, inverse = np.unique(column, return_inverse=True)
-        joined = labels * (int(inverse.max(initial=0)) + 1) + inverse.reshape(-1)
-        labels = np.unique(joined, return_inverse=True)[1].reshape(-1)
-    return labels
-
-
-def _merge(dfa: CharDfa, labels: NDArray[np.int64]) -> CharDfa:
+def _merge(dfa: CharDfa, labels: NDArray[np.int32]) -> CharDfa:
     """Return the automaton with one state per class; the start is no longer state 0."""
     first = np.unique(labels, return_index=True)[1]
     padded = np.append(labels, DEAD).astype(np.int32)

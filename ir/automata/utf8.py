@@ -39,8 +39,9 @@ class _Shape:
 
 def to_bytes_dfa(
     dfa: CharDfa, minterms: Minterms, budget: Budget
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return next states by [state, byte] and which states accept; state 0 is the start.
+) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.bool_]]:
+    """Return next states by [state, byte class], the class of each byte, and which states
+    accept; state 0 is the start.
 
     Raises:
         ConstraintError: there are too many states.
@@ -120,16 +121,31 @@ class _Expansion:
             self.budget.check_states(found + 1)
         return found
 
-    def result(self) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        count = self.base + len(self.inner)
-        table = np.full((count, 256), DEAD, dtype=np.int32)
-        table[: self.base] = self.heads
-        if self.inner:
-            flat = np.frombuffer(b"".join(self.inner), dtype=np.int32)
-            table[self.base :, 0x80:0xC0] = flat.reshape(-1, _BLOCK)
+    def result(self) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.bool_]]:
+        """Return the table with its equal columns merged.
+
+        A column of continuing bytes is dead in all heads, any other one is dead in all
+        inner states, so the two halves are merged apart and share the dead class only.
+        """
+        flat = np.frombuffer(b"".join(self.inner), dtype=np.int32)
+        inner = flat.reshape(len(self.inner), _BLOCK)
+        count, base = self.base + len(self.inner), self.base
+        seen: dict[tuple[bool, bytes], int] = {}
+        columns: list[NDArray[np.int32]] = []
+        classes = np.zeros(256, dtype=np.uint8)
+        for byte in range(256):
+            is_inner = 0x80 <= byte < 0xC0
+            part = np.ascontiguousarray(inner[:, byte - 0x80] if is_inner else self.heads[:, byte])
+            is_dead = bool((part == DEAD).all())
+            key = (is_inner and not is_dead, b"" if is_dead else part.tobytes())
+            if key not in seen:
+                seen[key] = len(columns)
+                columns.append(np.full(count, DEAD, dtype=np.int32))
+                columns[-1][base if is_inner else 0 : count if is_inner else base] = part
+            classes[byte] = seen[key]
         accepting = np.zeros(count, dtype=bool)
-        accepting[: self.base] = self.dfa.accepting
-        return table, accepting
+        accepting[:base] = self.dfa.accepting
+        return np.ascontiguousarray(np.stack(columns, axis=1)), classes, accepting
 
 
 def _canonical(row: NDArray[np.int32]) -> NDArray[np.int32]:
