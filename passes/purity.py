@@ -1,0 +1,68 @@
+"""What running a function can do apart from giving its results."""
+
+from dataclasses import dataclass
+
+from lmc.ir.core import Module
+from lmc.passes.analysis import EFFECTS, Facts
+from lmc.passes.totality import is_total
+
+CALLEES = frozenset({"func.call", "func.apply"})
+"""Ops that run another function of the module."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFacts:
+    """What running a function can do apart from giving its results."""
+
+    has_effects: bool
+    may_diverge: bool
+    may_raise: bool
+
+    @property
+    def is_droppable(self) -> bool:
+        """Whether a call whose results nobody reads can be left out."""
+        return not (self.has_effects or self.may_diverge or self.may_raise)
+
+
+def function_facts(module: Module) -> dict[str, FunctionFacts]:
+    """Return the facts of every function; recursion and unknown callees count as the worst."""
+    made: dict[str, FunctionFacts] = {}
+    open_names: set[str] = set()
+    worst = FunctionFacts(True, True, True)
+
+    def visit(name: str) -> FunctionFacts:
+        if name in made:
+            return made[name]
+        if name in open_names or name not in module.functions:
+            return worst
+        open_names.add(name)
+        function = module.functions[name]
+        facts = Facts.of(function)
+        ops = list(function.body.walk())
+        callees = [visit(str(op.attributes["callee"])) for op in ops if op.name in CALLEES]
+        made[name] = FunctionFacts(
+            any(op.name in EFFECTS for op in ops) or any(c.has_effects for c in callees),
+            any(op.name == "cf.while" for op in ops) or any(c.may_diverge for c in callees),
+            any(op.name not in CALLEES and not is_total(op, facts) for op in ops)
+            or any(c.may_raise for c in callees),
+        )
+        open_names.discard(name)
+        return made[name]
+
+    for name in module.functions:
+        visit(name)
+    return made
+
+
+def reachable_functions(module: Module) -> list[str]:
+    """Return the functions that the entries can reach, in the module's order."""
+    pending = list(module.entries)
+    seen: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name in seen or name not in module.functions:
+            continue
+        seen.add(name)
+        ops = module.functions[name].body.walk()
+        pending += [str(op.attributes["callee"]) for op in ops if op.name in CALLEES]
+    return [name for name in module.functions if name in seen]
