@@ -8,13 +8,13 @@ old ones or moves them does not grow by prefix and is refused with what differs.
 
 Where a conversation does not start with a system turn and the template writes a default
 one, that default is part of what opens the first turn. The generation prompt must be what
-opens an assistant turn. A sequence of roles that the template itself refuses is not probed;
-its pieces are those of the sequences that it renders.
+opens an assistant turn. Sequences of roles that the template itself refuses (two user turns
+in a row, say) are not probed; they get the pieces of those that it renders.
 """
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any, Protocol
@@ -134,31 +134,43 @@ def probe_template(
             the message says what differs.
     """
     renderer = TemplateRenderer(source, variables or {})
+    usual, later_system, first_assistant = _probe_groups()
     probes = _Probes(renderer)
-    tables = _read_off(probes)
-    _verify(renderer, tables)
+    tables = _read_off(probes, usual, _Tables())
+    _verify(renderer, usual, tables)
+    refusals = {role: probes.refusal(role) for role in ROLES if role not in tables.ends}
+    for role, group in (("system", later_system), ("assistant", first_assistant)):
+        try:
+            widened = _read_off(probes, group, tables)
+            _verify(renderer, group, widened)
+            tables = widened
+        except LowerError as error:
+            refusals.setdefault(role, error.message)
     split = _Splitter(controls)
     return ProbedTemplate(
         {role: split.first(text) for role, text in tables.first.items()},
         {role: split.pieces(text) for role, text in tables.later.items()},
         {role: split.pieces(text) for role, text in tables.ends.items()},
-        {
-            role: probes.refusals.get((role,), "the template refuses it everywhere")
-            for role in ROLES
-            if role not in tables.ends
-        },
+        refusals,
         has_date=renderer.used_date,
     )
 
 
-def probe_turns() -> Iterator[_Turns]:
-    """Yield the role sequences that are probed, short ones first."""
-    for count in (1, 2, 3):
-        yield from product(ROLES, repeat=count)
+def _probe_groups() -> tuple[list[_Turns], list[_Turns], list[_Turns]]:
+    """Return the role sequences to probe, short ones first, in three groups.
+
+    Usual conversations; those with a system turn later on; those that an assistant turn
+    opens. A template that mistreats one of the last two lacks that turn only.
+    """
+    turns = [seq for count in (1, 2, 3) for seq in product(ROLES, repeat=count)]
     for opening in ((), ("system",)):
         for rounds in (2, 3):
-            yield (*opening, *(("user", "assistant") * rounds))
-            yield (*opening, *(("user", "assistant") * rounds), "user")
+            turns.append((*opening, *(("user", "assistant") * rounds)))
+            turns.append((*opening, *(("user", "assistant") * rounds), "user"))
+    usual = [t for t in turns if "system" not in t[1:] and t[0] != "assistant"]
+    later_system = [t for t in turns if "system" in t[1:] and t[0] != "assistant"]
+    first_assistant = [t for t in turns if "system" not in t[1:] and t[0] == "assistant"]
+    return usual, later_system, first_assistant
 
 
 @dataclass(slots=True)
@@ -168,6 +180,10 @@ class _Tables:
     first: dict[str, str] = field(default_factory=dict)
     later: dict[str, str] = field(default_factory=dict)
     ends: dict[str, str] = field(default_factory=dict)
+
+    def copy(self) -> "_Tables":
+        """Return tables that can be filled further."""
+        return _Tables(dict(self.first), dict(self.later), dict(self.ends))
 
     def render(self, turns: _Turns, contents: Sequence[str], *, is_open: bool) -> str | None:
         """Return the turns' pieces one after another; None where a piece is unknown."""
@@ -186,7 +202,12 @@ class _Probes:
 
     def __init__(self, renderer: TemplateRenderer) -> None:
         self._renderer = renderer
-        self.refusals: dict[_Turns, str] = {}
+        self._refusals: dict[_Turns, str] = {}
+
+    def refusal(self, role: str) -> str:
+        """Return why the template has no turns of a role."""
+        reasons = [text for turns, text in self._refusals.items() if role in turns]
+        return reasons[0] if reasons else "it writes no such turn"
 
     def scaffold(self, turns: _Turns) -> list[str] | None:
         """Return the texts around the contents; None where the template refuses the turns.
@@ -198,7 +219,7 @@ class _Probes:
         try:
             text = self._renderer.render(turns, words)
         except TemplateRefusal as refusal:
-            self.refusals[turns] = str(refusal)
+            self._refusals[turns] = str(refusal)
             return None
         found = re.findall(r"lmcprobe\dq", text)
         if found != words:
@@ -210,10 +231,10 @@ class _Probes:
         return re.split(r"lmcprobe\dq", text)
 
 
-def _read_off(probes: _Probes) -> _Tables:
-    """Read each role's pieces off the shortest probe that shows them."""
-    tables = _Tables()
-    for turns in probe_turns():
+def _read_off(probes: _Probes, group: Sequence[_Turns], known: _Tables) -> _Tables:
+    """Return the known tables with what the shortest probes of a group show besides."""
+    tables = known.copy()
+    for turns in group:
         parts = probes.scaffold(turns)
         if parts is None:
             continue
@@ -235,13 +256,13 @@ def _read_off(probes: _Probes) -> _Tables:
 _CONTENT_EDGES = (("", ""), (" ", " "), ("\n", "\n"), ("  \n ", " \n\n"), ("\t", "\t"))
 
 
-def _verify(renderer: TemplateRenderer, tables: _Tables) -> None:
-    """Compare renderings with the pieces, for all probes, contents and open ends.
+def _verify(renderer: TemplateRenderer, group: Sequence[_Turns], tables: _Tables) -> None:
+    """Compare renderings with the pieces, for a group's probes, contents and open ends.
 
     Raises:
         LowerError: they differ.
     """
-    for turns in probe_turns():
+    for turns in group:
         for (left, right), is_open in product(_CONTENT_EDGES, (False, True)):
             if is_open and turns[-1] == "assistant":
                 continue

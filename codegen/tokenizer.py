@@ -48,6 +48,13 @@ class FastTokenizer:
                 hint="fetch the model's files again, or upgrade the package `tokenizers`",
             ) from error
         self._rust.encode_special_tokens = True
+        for token_id, text in (*spec.controls, *spec.text_tokens):
+            if self._rust.token_to_id(text) != token_id:
+                raise ModelError(
+                    f"the tokenizer gives {text!r} the id {self._rust.token_to_id(text)}, "
+                    f"but its files say {token_id}",
+                    hint="fetch the model's files again, or upgrade the package `tokenizers`",
+                )
         self._control_ids = {text: token_id for token_id, text in spec.controls}
         self._control_texts = dict(spec.controls)
 

@@ -27,22 +27,26 @@ character, if no token has a blank behind another character; merges then cannot 
 
 import re
 import unicodedata
-from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from lmc.codegen.tokenizer_bytes import spell_bytes
+from lmc.codegen.tokenizer_bytes import byte_alphabet, spell_bytes
 from lmc.codegen.tokenizer_spec import TokenizerSpec
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
     from tokenizers import Tokenizer as RustTokenizer
+    from tokenizers.models import Model
 
 _WINDOW = 2048
 """Characters at the end of a text that are cut into words; more where no cut is certain."""
-_MAX_WORD = 1024
-"""Symbols of a last word beyond which its merges are not analysed (all of it is held back)."""
+_LONG_WORD = 512
+"""Symbols of a last word beyond which only its end is merged again."""
+_MAX_RESTARTS = 8
+"""Places that are tried to merge a long word from, before its start."""
 
 _CERTAIN_CUT = re.compile(r"[A-Za-z](?= [A-Za-z])")
 _CONTRACTIONS = frozenset(("'s", "'t", "'re", "'ve", "'m", "'ll", "'d"))
@@ -66,18 +70,32 @@ class StableBorder:
         text = text[: self._added_border(text)]
         if not text or self._spec.splitter == "unknown":
             return 0
-        start, can_grow = self._last_word(text)
         encoding = encode(text)
+        piece = self._last_piece(encoding)
+        start, can_grow = self._last_word(text[piece:])
+        start += piece
         stable = _count_before(encoding, start)
         if start < len(text) and can_grow:
             stable += self._stable_merges(text[start:])
         return stable
+
+    def _last_piece(self, encoding: "Encoding") -> int:
+        """Return where the text after the last added token starts."""
+        added = {token_id for token_id, _ in self._spec.text_tokens}
+        if added:
+            ids = encoding.ids
+            for index in range(len(ids) - 1, -1, -1):
+                if ids[index] in added and (span := encoding.token_to_chars(index)):
+                    return span[1]
+        return 0
 
     def _last_word(self, text: str) -> tuple[int, bool]:
         """Return where the unsettled end starts, and whether it is one word that grows."""
         if self._spec.splitter == "whole":
             return self._blank_cut(text), True
         words = self._words(text)
+        if not words:
+            return 0, False
         if self._spec.splitter == "blanks":
             return words[-1][0], True
         unsettled = self._first_unsettled(text, words)
@@ -173,27 +191,64 @@ class StableBorder:
         at = bisect_left(self._sorted_tokens, spelling)
         return at < len(self._sorted_tokens) and self._sorted_tokens[at].startswith(spelling)
 
+    @cached_property
+    def _merger(self) -> "Model":
+        """The model that merges, without the short cut for words that are tokens."""
+        if not getattr(self._model, "ignore_merges", False):
+            return self._model
+        from tokenizers import Tokenizer
+
+        plain = self._spec.model_json.replace('"ignore_merges":true', '"ignore_merges":false')
+        return Tokenizer.from_str(plain).model
+
     def _stable_merges(self, word: str) -> int:
         """Return how many leading ids of a last word stay whatever follows in the word."""
-        if getattr(self._model, "ignore_merges", False):
-            return 0  # a word that is a token skips the merges, so the argument fails
         symbols = self._symbols(word)
-        if len(symbols) > _MAX_WORD:
-            return 0
         starts = range(max(0, len(symbols) - self._longest_token), len(symbols))
         borders = [i for i in starts if self._begins_token("".join(symbols[i:]))]
-        encodings = (
-            [token.id for token in self._model.tokenize("".join(symbols[:i]))]
-            for i in (*borders, len(symbols))
-        )
-        return _common_prefix(encodings)
+        borders.append(len(symbols))
+        for count, restart, before in self._restarts(symbols):
+            encodings = [self._merge(symbols[restart:i]) for i in borders]
+            if not before or all(self._is_border(before, ids) for ids in encodings):
+                return count + _common_prefix(encodings)
+        raise AssertionError("the last restart is the start of the word")
+
+    def _restarts(self, symbols: list[str]) -> Iterator[tuple[int, int, list[int]]]:
+        """Yield places to merge a long word from: ids before, position, the last id.
+
+        Two encodings side by side are the encoding of the whole if the ids at their border
+        are (they alone decide whether a merge crosses it), so that the end of a word can be
+        merged again without its start.
+        """
+        if len(symbols) > _LONG_WORD:
+            ends = list(accumulate(len(symbol.encode()) for symbol in symbols))
+            tokens = self._merger.tokenize("".join(symbols))
+            last = len(symbols) - self._longest_token - 1
+            near = bisect_right(tokens, last, key=lambda t: bisect_left(ends, t.offsets[1]) + 1)
+            for count in range(near, max(0, near - _MAX_RESTARTS), -1):
+                position = bisect_left(ends, tokens[count - 1].offsets[1]) + 1
+                yield count, position, [tokens[count - 1].id]
+        yield 0, 0, []
+
+    def _merge(self, symbols: list[str]) -> list[int]:
+        return [token.id for token in self._merger.tokenize("".join(symbols))]
+
+    def _is_border(self, before: list[int], ids: list[int]) -> bool:
+        """Whether no merge crosses the border between an id and the ids after it."""
+        pair = before + ids[:1]
+        spelled = [self._rust.id_to_token(i) or "" for i in pair]
+        return not ids or self._merge(spelled) == pair
+
+    @cached_property
+    def _alphabet(self) -> frozenset[str]:
+        """The characters of the byte-level alphabet that the vocabulary has."""
+        return frozenset(c for c in byte_alphabet() if self._rust.token_to_id(c) is not None)
 
     def _symbols(self, word: str) -> list[str]:
         """Return what merging starts from: bytes or characters, without unknown ones."""
         if self._spec.alphabet == "metaspace":
             return list(word.replace(" ", "\u2581"))
-        known = self._rust.token_to_id
-        return [char for char in spell_bytes(word) if known(char) is not None]
+        return [char for char in spell_bytes(word) if char in self._alphabet]
 
 
 def _count_before(encoding: "Encoding", position: int) -> int:
@@ -238,28 +293,27 @@ def _nfc_border(text: str) -> int:
     """Return a position before which no continuation changes the NFC form.
 
     The last character that cannot combine with what stands before it, and, where it may
-    combine with what follows, not that character itself. Only well-known ranges count as
-    such characters; others are taken for combining ones, which is safe.
+    combine with what follows, not that character itself.
     """
     for position in range(len(text) - 1, -1, -1):
         char = text[position]
         if char < "\x80":
             return position if char in _COMPOSING_ASCII else position + 1
-        if _starts_cluster(ord(char)):
+        if _starts_cluster(char):
             return position
     return 0
 
 
-def _starts_cluster(code: int) -> bool:
-    """Whether a character never combines with one before it."""
-    return (
-        code < 0x300
-        or 0x370 <= code < 0x483
-        or 0x48A <= code < 0x590
-        or 0x2010 <= code < 0x2070
-        or 0x3000 <= code < 0x302A
-        or 0x3041 <= code < 0x3097
-        or 0x30A1 <= code < 0x30FB
-        or 0x3400 <= code < 0xA000
-        or 0xAC00 <= code < 0xD7A4
-    )
+def _starts_cluster(char: str) -> bool:
+    """Whether a character never combines with one before it.
+
+    Characters that do are marks, or vowels and finals of Hangul, or lie in scripts beyond
+    the basic plane; of the latter only ideographs and pictographs are taken for safe.
+    """
+    code = ord(char)
+    if 0x1160 <= code <= 0x11FF or 0xD7B0 <= code <= 0xD7FF:
+        return False
+    if code > 0xFFFF and not (0x1F000 <= code <= 0x1FAFF or 0x20000 <= code <= 0x323AF):
+        return False
+    is_base = unicodedata.category(char)[0] in "LNPSZ"
+    return is_base and not unicodedata.combining(char)
