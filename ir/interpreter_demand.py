@@ -1,0 +1,144 @@
+"""Values that know which model calls they need, as the reference interpreter tracks them.
+
+A call is demanded when something observable needs it: what a lazy evaluation would force.
+Making a list or a dict forces nothing, reading one item forces that item only; any other
+operation forces its operands. Each call is known by its position in the run.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lmc.ir.core import Op
+from lmc.ir.evaluate import evaluate
+from lmc.ir.interpreter_prompt import NO_CALLS, Calls, Prompt
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traced:
+    """A value and the calls that it needs.
+
+    `calls` are needed to know the value itself; for a container with `items`, its shape
+    only, and each item has its own. A prompt carries its calls within.
+    """
+
+    value: Any
+    calls: Calls = NO_CALLS
+    items: "Mapping[Any, Traced] | None" = None
+
+    def needing(self, calls: Calls) -> "Traced":
+        """Return the same value, known only after `calls` as well."""
+        if not calls:
+            return self
+        if isinstance(self.value, Prompt):
+            return replace(self, value=self.value.needing(calls))
+        return replace(self, calls=self.calls | calls)
+
+    @property
+    def all_calls(self) -> Calls:
+        """Calls that a reader of the value with all its items needs, prompts left aside."""
+        held = self.items.values() if self.items else ()
+        return self.calls.union(*(item.all_calls for item in held))
+
+
+def union(values: Iterable[Traced]) -> Calls:
+    """Return all calls that some values need."""
+    return NO_CALLS.union(*(value.all_calls for value in values))
+
+
+def observed_calls(traced: Traced) -> Calls:
+    """Return the calls that an observer needs who sees everything within the value."""
+    return traced.all_calls | _calls_of_prompts(traced.value)
+
+
+def _calls_of_prompts(value: Any) -> Calls:
+    if isinstance(value, Prompt):
+        held = (observed_calls(item) for item in value.variables.values())
+        return (value.text_calls | value.name_calls).union(*held)
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return NO_CALLS.union(*map(_calls_of_prompts, value))
+    return NO_CALLS
+
+
+def evaluate_traced(op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    """Evaluate a `val.*` op and track what its results need.
+
+    Raises:
+        RunError: as `ir.evaluate.evaluate` does.
+    """
+    values = evaluate(op, [operand.value for operand in operands])
+    made = _lazily(op, operands, values)
+    if made is None:
+        calls = union(operands)
+        made = [Traced(value).needing(calls) for value in values]
+    return made
+
+
+def _lazily(op: Op, operands: Sequence[Traced], values: list[Any]) -> list[Traced] | None:
+    """Return the results of ops that make containers or look into them; None for others."""
+    match op.name:
+        case "val.list" | "val.tuple":
+            return [Traced(values[0], items=dict(enumerate(operands)))]
+        case "val.dict":
+            keys = operands[::2]
+            pairs = zip((key.value for key in keys), operands[1::2], strict=True)
+            return [Traced(values[0], union(keys), dict(pairs))]
+    if not operands or operands[0].items is None:
+        return None
+    subject = operands[0]
+    match op.name:
+        case "val.index":
+            item = subject.items.get(_position(subject.value, operands[1].value))
+            return None if item is None else [item.needing(subject.calls | union(operands[1:]))]
+        case "val.unpack" if not isinstance(subject.value, dict):
+            return [item.needing(subject.calls) for item in subject.items.values()]
+        case "val.truth" | "val.not":
+            return [Traced(values[0], subject.calls)]
+        case "val.call" if op.attributes["callee"] == "len":
+            return [Traced(values[0], subject.calls)]
+        case "val.mutate":
+            return _mutated(op.attributes["name"], subject, operands[1:], values)
+    return None
+
+
+def _mutated(
+    name: Any, subject: Traced, arguments: Sequence[Traced], values: list[Any]
+) -> list[Traced] | None:
+    items = dict(subject.items or {})
+    if name == "append":
+        items[len(subject.value)] = arguments[0]
+        return [Traced(values[0], subject.calls, items), Traced(None)]
+    if name == "__setitem__" and not isinstance(arguments[0].value, slice):
+        items[_position(subject.value, arguments[0].value)] = arguments[1]
+        calls = subject.calls | union(arguments[:1])
+        return [Traced(values[0], calls, items), Traced(None)]
+    return None
+
+
+def _position(container: Any, key: Any) -> Any:
+    if isinstance(container, dict) or not isinstance(key, int):
+        return key
+    return key + len(container) if key < 0 else int(key)
+
+
+def join_prompts(parent: Prompt, children: Sequence[Prompt], mode: str) -> Prompt:
+    """Join children into their parent: gather variables and, by mode, append their texts."""
+    made = parent
+    if mode == "concate_and_append":
+        calls = NO_CALLS.union(*(child.text_calls for child in children))
+        made = made.append_text("".join(child.added_text for child in children), calls)
+    new = [[n for n in child.variables if n not in child.forked.names] for child in children]
+    name_calls = NO_CALLS.union(*(child.name_calls for child in children))
+    nothing = Traced(None)
+    for name in dict.fromkeys(name for names in new for name in names):
+        values = [child.variables.get(name, nothing) for child in children]
+        metas = [child.metas.get(name, nothing) for child in children]
+        has_meta = any(meta is not nothing for meta in metas)
+        made = made.set(name, _gathered(values), _gathered(metas) if has_meta else None)
+    return replace(made, name_calls=made.name_calls | name_calls)
+
+
+def _gathered(values: Sequence[Traced]) -> Traced:
+    return Traced([value.value for value in values], items=dict(enumerate(values)))

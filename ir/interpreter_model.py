@@ -1,0 +1,133 @@
+"""The ops that ask the model, and the record of what was asked and answered."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmc.errors import RunError
+from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
+from lmc.ir.core import Op
+from lmc.ir.interpreter_calls import (
+    check_choices,
+    choose,
+    gen_meta,
+    gen_request,
+    gen_value,
+    unconditional_call,
+)
+from lmc.ir.interpreter_demand import Traced, union
+from lmc.ir.interpreter_prompt import Calls, Prompt
+from lmc.ir.target import Model, Target
+
+Call = GenCall | ScoreCall
+Answer = GenResult | ScoreResult
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCalls:
+    """Asks a model, one call after another; `made` records calls and answers."""
+
+    model: Model
+    target: Target
+    seed: int
+    instance: int
+    made: list[tuple[Call, Answer]] = field(default_factory=list)
+
+    def gen(self, op: Op, operands: Sequence[Traced], defaults: Mapping[str, Any]) -> list[Traced]:
+        """Carry out `lm.gen`."""
+        prompt: Prompt = operands[0].value
+        params, name = _parameters(op, operands[1:])
+        request = gen_request(params, defaults)
+        tokenizer, site = self.target.tokenizer, _site(op, name)
+        calls = request.calls(prompt, tokenizer, site, seed=self.seed, instance=self.instance)
+        needed = prompt.text_calls | union(operands[1:])
+        samples = [self._generate(call) for call in calls]
+        values = [Traced(gen_value(request, result), needed | {index}) for index, result in samples]
+        metas = [
+            Traced(gen_meta(call, result), needed | {index})
+            for call, (index, result) in zip(calls, samples, strict=True)
+        ]
+        value, meta = (
+            (values[0], metas[0]) if request.samples == 1 else (_list(values), _list(metas))
+        )
+        first, result = samples[0]
+        text = result.text.removesuffix(result.tail) if result.tail else result.text
+        prompt = prompt.append_ids(result.token_ids, text)
+        prompt = prompt.append_text(result.tail, needed | {first}).count()
+        prompt = _named(prompt, name, value, meta, op, operands)
+        return [Traced(prompt), value, meta]
+
+    def _generate(self, call: GenCall) -> tuple[int, GenResult]:
+        result = self.model.generate(call)
+        self.made.append((call, result))
+        return len(self.made) - 1, result
+
+    def _score(self, call: ScoreCall) -> tuple[Calls, ScoreResult]:
+        result = self.model.score(call)
+        self.made.append((call, result))
+        return frozenset({len(self.made) - 1}), result
+
+    def select(self, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+        """Carry out `lm.select`."""
+        prompt: Prompt = operands[0].value
+        params, name = _parameters(op, operands[2:])
+        choices, method = check_choices(operands[1].value, params)
+        needed = union(operands[1:])
+        logprobs: list[list[float]] = [[]]
+        index, scores = 0, [0.0]
+        if len(choices) > 1:
+            tokenizer, site = self.target.tokenizer, _site(op, name)
+            made, scored = self._score(ScoreCall(*prompt.options(tokenizer, choices), site))
+            needed |= prompt.text_calls | made
+            alone = None
+            if method == "unconditional_likelihood_normalized":
+                made, alone = self._score(unconditional_call(tokenizer, choices, site))
+                needed |= made
+            index, scores = choose(method, scored, alone)
+            logprobs = [list(entry) for entry in scored.logprobs]
+        value = Traced(choices[index], needed)
+        meta = Traced(
+            {"choices": choices, "scores": scores, "logprobs": logprobs, "finish_reason": "stop"},
+            needed,
+        )
+        prompt = prompt.append_text(choices[index], needed).count()
+        return [Traced(_named(prompt, name, value, meta, op, operands)), value, meta]
+
+
+def _list(values: list[Traced]) -> Traced:
+    return Traced([value.value for value in values], items=dict(enumerate(values)))
+
+
+def _parameters(op: Op, operands: Sequence[Traced]) -> tuple[dict[str, Any], str | None]:
+    """Return a call's own parameters, the dynamic ones with their values, and its name."""
+    params: dict[str, Any] = dict(op.attributes["params"])  # type: ignore[arg-type]
+    dynamic: Any = op.attributes["dynamic"]
+    params |= {key: held.value for key, held in zip(dynamic, operands, strict=True)}
+    name = params.pop("name", op.attributes.get("name"))
+    if name is not None and not isinstance(name, str):
+        raise RunError(f"a variable's name is a string, not {name!r}")
+    return params, name
+
+
+def _named(
+    prompt: Prompt,
+    name: str | None,
+    value: Traced,
+    meta: Traced,
+    op: Op,
+    operands: Sequence[Traced],
+) -> Prompt:
+    """Set the variable of a call that has a name."""
+    if name is None:
+        return prompt
+    dynamic: Any = op.attributes["dynamic"]
+    named_by = (
+        operands[len(operands) - len(dynamic) + dynamic.index("name")]
+        if ("name" in dynamic)
+        else Traced(None)
+    )
+    return prompt.set(name, value, meta, named_by.all_calls)
+
+
+def _site(op: Op, name: str | None) -> str:
+    return f"{name or op.name}@{op.location or '?'}"

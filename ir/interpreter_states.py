@@ -1,0 +1,129 @@
+"""The ops on prompt states that ask no model: what they append, read, fork and join."""
+
+from collections.abc import Callable, Sequence
+
+from lmc.errors import RunError
+from lmc.ir.core import Op
+from lmc.ir.interpreter_demand import Traced, join_prompts, union
+from lmc.ir.interpreter_prompt import Prompt
+from lmc.ir.target import Target
+
+MAX_CHILDREN = 65_536
+
+
+def root_state(target: Target, op: Op, lineage: tuple[str, ...]) -> Prompt:
+    """Return the state that `lm.prompt` or `lm.prologue` opens in a running program."""
+    made = Prompt(lineage=lineage)
+    for kind, text in op.attributes.get("pieces", []):  # type: ignore[union-attr, misc]
+        made = _append(target, made, str(kind), str(text))
+    return made
+
+
+def _append(target: Target, prompt: Prompt, kind: str, text: str) -> Prompt:
+    """Append a text, a role's opening or closing, or a control token."""
+    tokenizer, template = target.tokenizer, target.template
+    if kind == "text":
+        return prompt.append_text(text)
+    if kind == "control":
+        token_id = tokenizer.control_id(text)
+        if token_id is None:
+            raise RunError(f"{target.name} has no control token {text!r}")
+        return prompt.append_ids((token_id,), text)
+    if template is None:
+        raise RunError(f"{target.name} has no chat template", hint="write the prompt without roles")
+    if kind == "begin":
+        pieces = template.begin(text, is_first=not prompt.turns)
+        return prompt.append_pieces(pieces, tokenizer).open_turn(text)
+    index = prompt.open_index
+    if index is None or prompt.turns[index].role != text:
+        opened = "none is" if index is None else f"the open one is {prompt.turns[index].role}'s"
+        raise RunError(f"no turn of {text} can be closed: {opened} open")
+    return prompt.close_turn().append_pieces(template.end(text), tokenizer)
+
+
+def _extend(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    state, text = operands
+    if not isinstance(text.value, str):
+        raise RunError(
+            f"cannot append {type(text.value).__name__} {text.value!r} to a prompt",
+            hint="make it a string first: f'{x}' or str(x)",
+        )
+    return [Traced(state.value.append_text(text.value, text.all_calls))]
+
+
+def _marker(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    kind = op.name.removeprefix("lm.")
+    word = op.attributes["token" if kind == "control" else "role"]
+    return [Traced(_append(target, operands[0].value, kind, str(word)))]
+
+
+def _fork(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    prompt: Prompt = operands[0].value
+    count, calls = op.attributes.get("count"), union(operands[1:])
+    if count is None:
+        count = operands[1].value
+    if type(count) is not int or not 0 <= count <= MAX_CHILDREN:
+        raise RunError(f"cannot fork {count!r} children", hint=f"0 to {MAX_CHILDREN}")
+    children = [prompt.child(index) for index in range(count)]
+    items = {i: Traced(child).needing(calls) for i, child in enumerate(children)}
+    values = [item.value for item in items.values()]
+    return [Traced(prompt.count()), Traced(values, calls, items)]
+
+
+def _group(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    return list(operands[1:])
+
+
+def _join(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    parent, children = operands
+    held = children.value
+    if not isinstance(held, (list, tuple)) or not all(isinstance(c, Prompt) for c in held):
+        raise RunError("join takes a list of states")
+    joined = join_prompts(parent.value, held, str(op.attributes["mode"]))
+    return [Traced(joined.needing(children.calls) if children.calls else joined)]
+
+
+def _tick(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    return [Traced(operands[0].value.count(op.attributes["n"]))]
+
+
+def _set(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    name = _name(op, operands[2:])
+    return [Traced(operands[0].value.set(name, operands[1], None, union(operands[2:])))]
+
+
+def _get(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    prompt, name = operands[0].value, _name(op, operands[1:])
+    held = prompt.metas if op.name == "lm.meta" else prompt.variables
+    if name not in held:
+        what = "no generation set the variable" if op.name == "lm.meta" else "no variable"
+        known = ", ".join(map(repr, held)) or "none"
+        raise RunError(f"{what} {name!r}", hint=f"set so far: {known}")
+    return [held[name].needing(prompt.name_calls | union(operands[1:]))]
+
+
+def _has(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    prompt: Prompt = operands[0].value
+    found = _name(op, operands[1:]) in prompt.variables
+    return [Traced(found, prompt.name_calls | union(operands[1:]))]
+
+
+def _text(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    prompt: Prompt = operands[0].value
+    value = prompt.text if op.name == "lm.text" else prompt.messages
+    return [Traced(value, prompt.text_calls)]
+
+
+def _name(op: Op, operands: Sequence[Traced]) -> str:
+    name = operands[0].value if operands else op.attributes["name"]
+    if not isinstance(name, str):
+        raise RunError(f"a variable's name is a string, not {name!r}")
+    return name
+
+
+STATE_OPS: dict[str, Callable[[Target, Op, Sequence[Traced]], list[Traced]]] = {
+    "lm.extend": _extend, "lm.begin": _marker, "lm.end": _marker, "lm.control": _marker,
+    "lm.fork": _fork, "lm.group": _group, "lm.join": _join, "lm.tick": _tick, "lm.set": _set,
+    "lm.get": _get, "lm.meta": _get, "lm.has": _has, "lm.text": _text, "lm.messages": _text,
+}  # fmt: skip
+"""What carries out each op, given its operands."""

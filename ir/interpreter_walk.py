@@ -1,0 +1,256 @@
+"""The walk of the reference interpreter: blocks, control flow, functions and host calls."""
+
+import copy
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmc.errors import Cancelled, LmcError, RunError
+from lmc.ir.core import Block, Function, Module, Op, Value
+from lmc.ir.evaluate import Undefined
+from lmc.ir.interpreter_demand import Traced, evaluate_traced, observed_calls
+from lmc.ir.interpreter_model import ModelCalls
+from lmc.ir.interpreter_prompt import NO_CALLS, Calls, Prompt
+from lmc.ir.interpreter_states import STATE_OPS, root_state
+
+MAX_CALL_DEPTH = 200
+MAX_OPS = 20_000_000
+TAIL_CHARS = 200
+_FRAMES = 30_000
+
+HostArgs = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional arguments and keywords of a host call, copied before the call."""
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    """Let the walk nest as deep as MAX_CALL_DEPTH programs need."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(before, _FRAMES))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(before)
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One activation of a function; `values` are its registers."""
+
+    lineage: tuple[str, ...]
+    defaults: dict[str, Any]
+    depth: int
+    values: dict[Value, Traced] = field(default_factory=dict)
+
+
+class Walk:
+    """One run: walks the ops and notes what the host was asked and what that needs."""
+
+    def __init__(
+        self,
+        module: Module,
+        calls: ModelCalls,
+        host: dict[str, Callable[..., Any]],
+        resolve: Callable[[str], Callable[..., Any]],
+    ) -> None:
+        self.host_calls: list[tuple[str, HostArgs]] = []
+        self.demanded: Calls = NO_CALLS
+        self._module = module
+        self._model = calls
+        self._target = calls.target
+        self._host = host
+        self._resolve = resolve
+        self._conditions: Calls = NO_CALLS  # what decided that this op runs
+        self._ops = 0
+
+    def run(
+        self, function: Function, args: Sequence[Any], defaults: dict[str, Any]
+    ) -> tuple[Traced, Traced]:
+        """Run a program from the outside; return its final root state and return value."""
+        arguments = [Traced(None), *map(Traced, args)]
+        frame = _Frame(lineage=(), defaults=defaults, depth=1)
+        with _deep_recursion():
+            _, state, value = self._block(function.body, arguments, frame)
+        return state, value
+
+    def _block(self, block: Block, arguments: Sequence[Traced], frame: _Frame) -> list[Traced]:
+        frame.values.update(zip(block.arguments, arguments, strict=True))
+        for op in block.ops[:-1]:
+            self._ops += 1
+            if self._ops > MAX_OPS:
+                raise RunError(
+                    f"the run takes more than {MAX_OPS} steps", hint="does a loop never end?",
+                    location=op.location,
+                )  # fmt: skip
+            operands = [frame.values[value] for value in op.operands]
+            results = self._op(op, operands, frame)
+            frame.values.update(zip(op.results, results, strict=True))
+        return [frame.values[value] for value in block.terminator.operands]
+
+    def _op(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        try:
+            if op.name.startswith("val."):
+                return evaluate_traced(op, operands)
+            if op.name.startswith("cf."):
+                return self._control(op, operands, frame)
+            _refuse_undefined(operands)
+            if op.name in STATE_OPS:
+                return STATE_OPS[op.name](self._target, op, operands)
+            return self._call(op, operands, frame)
+        except Cancelled:
+            raise
+        except LmcError as error:
+            if isinstance(error, RunError) and error.location is not None:
+                raise  # told at its own line already
+            raise _placed(error, op, operands) from error
+
+    def _control(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        before = self._conditions
+        match op.name:
+            case "cf.if":
+                results = self._if(op, operands, frame)
+            case "cf.for":
+                results = self._for(op, operands, frame)
+            case _:
+                results = self._while(op, operands, frame)
+        self._conditions = before
+        return results
+
+    def _call(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        match op.name:
+            case "lm.prompt" | "lm.prologue":
+                return [Traced(root_state(self._target, op, frame.lineage))]
+            case "lm.gen":
+                return self._model.gen(op, operands, frame.defaults)
+            case "lm.select":
+                return self._model.select(op, operands)
+            case "func.call":
+                return self._call_program(op, operands, frame)
+            case "func.apply":
+                inner = self._enter(frame.lineage, frame.defaults, frame)
+                return self._block(self._callee(op).body, operands, inner)
+            case "host.pure":
+                needed = NO_CALLS.union(*map(observed_calls, operands))
+                return [Traced(self._ask_host(op, operands), needed)]
+            case _:
+                return self._call_host(op, operands)
+
+    def _if(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        (condition,) = operands
+        _refuse_undefined(operands)
+        self._conditions |= condition.all_calls
+        results = self._block(op.blocks[0 if condition.value else 1], (), frame)
+        return [result.needing(condition.all_calls) for result in results]
+
+    def _for(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        items, *carried = operands
+        _refuse_undefined([items])
+        decided = items.calls
+        self._conditions |= decided
+        for item in _items(items):
+            go_on, *carried = self._block(op.blocks[0], [item, *carried], frame)
+            decided |= go_on.all_calls
+            self._conditions |= decided
+            if not go_on.value:
+                break
+        return [value.needing(decided) for value in carried]
+
+    def _while(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        carried, decided, goes_on = operands, NO_CALLS, True
+        while goes_on:
+            go_on, *carried = self._block(op.blocks[0], carried, frame)
+            decided |= go_on.all_calls
+            self._conditions |= decided
+            goes_on = go_on.value
+        return [value.needing(decided) for value in carried]
+
+    def _call_program(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        effect, caller, *arguments = operands
+        prompt: Prompt = caller.value
+        given: Any = op.attributes.get("defaults") or {}
+        lineage = (*prompt.lineage, f"call{prompt.ordinal}")
+        inner = self._enter(lineage, {**frame.defaults, **given}, frame)
+        results = self._block(self._callee(op).body, [effect, *arguments], inner)
+        effect, state, value = results
+        return [effect, Traced(prompt.count()), state, value]
+
+    def _callee(self, op: Op) -> Function:
+        return self._module.functions[str(op.attributes["callee"])]
+
+    def _enter(self, lineage: tuple[str, ...], defaults: dict[str, Any], frame: _Frame) -> _Frame:
+        if frame.depth >= MAX_CALL_DEPTH:
+            raise RunError(
+                f"calls are nested deeper than {MAX_CALL_DEPTH}", hint="does a recursion never end?"
+            )
+        return _Frame(lineage, defaults, frame.depth + 1)
+
+    def _call_host(self, op: Op, operands: list[Traced]) -> list[Traced]:
+        effect, *arguments = operands
+        needed = NO_CALLS.union(*map(observed_calls, arguments))
+        # The call happens whatever is read later: its arguments and conditions are observable.
+        self.demanded |= self._conditions | needed
+        return [effect, Traced(self._ask_host(op, arguments), needed)]
+
+    def _ask_host(self, op: Op, arguments: list[Traced]) -> Any:
+        values = [argument.value for argument in arguments]
+        names: Any = op.attributes.get("keywords") or []
+        split = len(values) - len(names)
+        keywords = dict(zip(names, values[split:], strict=True))
+        if op.name == "host.method":
+            subject, *positional = values[:split]
+            callee = f".{op.attributes['name']}"
+            shown: tuple[Any, ...] = (subject, *positional)
+        else:
+            callee, positional = str(op.attributes["callee"]), values[:split]
+            shown = tuple(positional)
+        if op.name != "host.pure":
+            self.host_calls.append((callee, _copied((shown, keywords))))
+        try:
+            if op.name == "host.method":
+                called = getattr(subject, str(op.attributes["name"]))
+            else:
+                called = self._host[callee] if callee in self._host else self._resolve(callee)
+            return called(*positional, **keywords)
+        except LmcError:
+            raise
+        except Exception as error:
+            # Whatever the user's function raises is the program's failure, told at its line.
+            raise RunError(f"{callee} raised {type(error).__name__}: {error}") from error
+
+
+def _refuse_undefined(operands: Sequence[Traced]) -> None:
+    for operand in operands:
+        if isinstance(operand.value, Undefined):
+            raise RunError(
+                f"'{operand.value.name}' has no value on the path taken here",
+                hint="assign it on every path before it is read",
+            )
+
+
+def _items(items: Traced) -> Iterator[Traced]:
+    try:
+        iterator = iter(items.value)
+    except TypeError as error:
+        raise RunError(f"TypeError: {error}") from error
+    known = {} if isinstance(items.value, dict) else items.items or {}
+    for index, value in enumerate(iterator):
+        yield known.get(index, Traced(value)).needing(items.calls)
+
+
+def _copied(value: Any) -> Any:
+    try:
+        return copy.deepcopy(value)
+    except Exception:
+        # Some objects refuse to be copied (locks, files); the record then holds them as they are.
+        return value
+
+
+def _placed(error: LmcError, op: Op, operands: list[Traced]) -> LmcError:
+    """Give an error the op's location and, where a prompt is concerned, the prompt's tail."""
+    hint = error.hint
+    if op.name in ("lm.gen", "lm.select", "lm.extend"):
+        tail = f"the prompt ends in {operands[0].value.text[-TAIL_CHARS:]!r}"
+        hint = f"{hint}\n{tail}" if hint else tail
+    return RunError(error.message, hint=hint, location=op.location)
