@@ -112,16 +112,16 @@ def test_json_round_trip():
 
 
 def test_start_ids_are_not_doubled():
-    source = "{{ bos_token }}{% for m in messages %}[{{ m.role }}]{{ m.content }}</s>{% endfor %}"
-    source += "{% if add_generation_prompt %}[assistant]{% endif %}"
+    source = "{{ bos_token }}{% for m in messages %}({{ m.role }}){{ m.content }}</s>{% endfor %}"
+    source += "{% if add_generation_prompt %}(assistant){% endif %}"
     template = probe_template(source, Controls(), variables={"bos_token": "<s>"})
-    assert template.begin("user", is_first=True) == (9, "user]")
-    source = source.replace("[", "(")
-    template = probe_template(
-        source.replace("[", "("), Controls(), variables={"bos_token": "<s>"}
-    )
-    assert template.begin("user", is_first=True) == ("(user]",)
+    assert template.begin("user", is_first=True) == ("(user)",)
     assert template.end("user") == (8,)
+
+
+def test_the_longest_control_token_is_taken():
+    source = CHATML.replace("<|im_start|>", "<s>[").replace("<|im_end|>", "</s>")
+    assert probe_template(source, Controls()).begin("user", is_first=True) == (9, "user\n")
 
 
 def test_a_role_that_the_template_refuses_is_named():
@@ -152,12 +152,8 @@ def test_alternation_that_the_template_demands_is_no_obstacle():
 
 def test_a_late_system_turn_that_is_dropped_costs_only_itself():
     source = CHATML.replace(
-        "{% for m in messages %}", "{% for m in messages if m.role != 'system' or loop.first %}"
-    )
-    source = CHATML.replace(
         "{{ '<|im_start|>'",
-        "{% if m.role == 'system' and not loop.first %}{% continue %}{% endif %}"
-        "{{ '<|im_start|>'",
+        "{% if m.role == 'system' and not loop.first %}{% continue %}{% endif %}{{ '<|im_start|>'",
     )
     template = probe_template(source, ChatMl())
     assert template.begin("system", is_first=True) == (1, "system\n")
@@ -172,7 +168,7 @@ def test_a_late_system_turn_that_is_dropped_costs_only_itself():
         (("m.content +", "m.content.lstrip('\\n') +"), "white space around contents is changed"),
         (
             ("{% for m in messages %}", "{% for m in messages[-2:] %}"),
-            "content of user is left out",
+            "content of system is left out",
         ),
         (
             ("{% for m in messages %}", "{% for m in messages | reverse %}"),
@@ -185,9 +181,7 @@ def test_a_late_system_turn_that_is_dropped_costs_only_itself():
         ),
     ],
 )
-def test_rendering_that_does_not_grow_by_prefix_is_refused(
-    change: tuple[str, str], reason: str
-):
+def test_rendering_that_does_not_grow_by_prefix_is_refused(change: tuple[str, str], reason: str):
     with pytest.raises(LowerError, match=re.escape(reason)) as caught:
         probe_template(CHATML.replace(*change), ChatMl())
     assert "does not grow by prefix for the turns" in caught.value.message
