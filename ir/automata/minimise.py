@@ -13,7 +13,7 @@ from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.determinise import DEAD, CharDfa
 
-_UNBOUNDED = -1
+UNBOUNDED = -1
 
 
 def minimise(dfa: CharDfa, budget: Budget) -> CharDfa:
@@ -37,36 +37,42 @@ def distances(
     for a state that reaches no end.
     """
     edges = _edges(rows)
-    reverse = _adjacency(edges[:, ::-1], len(rows))
-    shortest = np.full(len(rows), -1, dtype=np.int64)
-    wave = np.flatnonzero(accepting)
-    distance = 0
-    while len(wave):
-        shortest[wave] = distance
-        distance += 1
-        before = np.unique(_successors(reverse, wave))
-        wave = before[shortest[before] < 0]
-    return shortest, _longest(edges, reverse, len(rows))
+    before = _before(edges, len(rows))
+    shortest, longest = _shortest(before, accepting), _longest(before, edges, len(rows))
+    return np.array(shortest, dtype=np.int64), np.array(longest, dtype=np.int64)
 
 
-def _longest(
-    edges: NDArray[np.int64],
-    reverse: tuple[NDArray[np.int64], NDArray[np.int64]],
-    count: int,
-) -> NDArray[np.int64]:
+def _before(edges: NDArray[np.int64], count: int) -> list[list[int]]:
+    """Return the states that lead into each state."""
+    offsets, sources = _adjacency(edges[:, ::-1], count)
+    return [part.tolist() for part in np.split(sources, offsets[1:-1])]
+
+
+def _shortest(before: list[list[int]], accepting: NDArray[np.bool_]) -> list[int]:
+    """Return the shortest way out of each state, -1 where there is none."""
+    queue: list[int] = np.flatnonzero(accepting).tolist()
+    shortest = np.where(accepting, 0, -1).tolist()
+    for state in queue:
+        for source in before[state]:
+            if shortest[source] < 0:
+                shortest[source] = shortest[state] + 1
+                queue.append(source)
+    return shortest
+
+
+def _longest(before: list[list[int]], edges: NDArray[np.int64], count: int) -> list[int]:
     """Return the longest way out of each state; states are peeled off from the end."""
-    missing = np.bincount(edges[:, 0], minlength=count)
-    longest = np.full(count, _UNBOUNDED, dtype=np.int64)
-    wave = np.flatnonzero(missing == 0)
-    distance = 0
-    while len(wave):
-        longest[wave] = distance
-        distance += 1
-        before = _successors(reverse, wave)
-        np.subtract.at(missing, before, 1)
-        touched = np.unique(before)
-        wave = touched[missing[touched] == 0]
-    return longest
+    missing = np.bincount(edges[:, 0], minlength=count).tolist()
+    longest = [UNBOUNDED] * count
+    queue = [state for state in range(count) if not missing[state]]
+    for state in queue:
+        longest[state] = max(longest[state], 0)
+        for source in before[state]:
+            longest[source] = max(longest[source], longest[state] + 1)
+            missing[source] -= 1
+            if not missing[source]:
+                queue.append(source)
+    return [UNBOUNDED if left else way for left, way in zip(missing, longest, strict=True)]
 
 
 def _edges(rows: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -96,14 +102,9 @@ def _successors(
 
 def _live(dfa: CharDfa) -> CharDfa:
     """Return the automaton without states from which no end can be reached."""
-    reverse = _adjacency(_edges(dfa.rows)[:, ::-1], len(dfa.rows))
-    alive = dfa.accepting.copy()
-    wave = np.flatnonzero(alive)
-    while len(wave):
-        before = np.unique(_successors(reverse, wave))
-        wave = before[~alive[before]]
-        alive[wave] = True
-    if not len(alive) or not alive[0]:
+    before = _before(_edges(dfa.rows), len(dfa.rows))
+    alive = np.array(_shortest(before, dfa.accepting)) >= 0
+    if not alive[0]:
         raise ConstraintError(
             "regex matches no text at all", hint="look for contradicting anchors or look-around"
         )

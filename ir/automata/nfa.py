@@ -57,6 +57,7 @@ class _Builder:
         self.nfa = Nfa()
         self.budget = budget
         self.class_ids: dict[CharSet, int] = {}
+        self.class_of_object: dict[int, int] = {}  # by id(); the tree keeps the sets alive
         self.programs: dict[tuple[bool, Node], int] = {}
 
     def _emit(self, kind: Kind, arg: int | tuple[int, ...] | tuple[int, bool], to: int) -> int:
@@ -90,10 +91,13 @@ class _Builder:
                 )
 
     def _class_of(self, chars: CharSet) -> int:
-        if chars not in self.class_ids:
-            self.class_ids[chars] = len(self.nfa.classes)
-            self.nfa.classes.append(chars)
-        return self.class_ids[chars]
+        known = self.class_of_object.get(id(chars))  # hashing a large set takes long
+        if known is None:
+            known = self.class_ids.setdefault(chars, len(self.class_ids))
+            self.class_of_object[id(chars)] = known
+            if known == len(self.nfa.classes):
+                self.nfa.classes.append(chars)
+        return known
 
     def _program(self, body: Node, is_ahead: bool) -> int:
         """Return the number of a look-around's program; equal bodies share one."""

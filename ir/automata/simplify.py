@@ -101,8 +101,9 @@ def _repeat(node: Repeat, at_start: bool | None, at_end: bool | None) -> Node:
     body = simplify(node.body, at_start=at_start, at_end=at_end)
     if body == NOTHING:
         return NOTHING if low else EMPTY
-    if isinstance(body, Repeat) and (body.low, body.high) == (0, 1):
-        return Repeat(body.body, 0, high)  # (x?){a,b} is x{0,b}
+    if isinstance(body, Repeat) and body.low == 0:  # (x{0,a}){b,c} is x{0,a*c}
+        bound = None if high is None or body.high is None else high * body.high
+        return Repeat(body.body, 0, bound)
     return body if low == high == 1 else Repeat(body, low, high)
 
 
