@@ -100,7 +100,7 @@ class _Problem(Exception):
         self.token = token
 
 
-def parse_module(text: str, *, file: str = "<ir>") -> Module:
+def parse_module(text: str, file: str = "<ir>") -> Module:
     """Read a module.
 
     Args:
