@@ -3,11 +3,11 @@
 Facts describe the module as it was when they were made; a pass that rewrites makes them anew.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmc.ir.core import Block, Function, Op, Value
-from lmc.ir.types import Attr
+from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, NONE, STATE, TEXT, Attr
 
 MAX_ITEMS = 256
 APPENDING = frozenset({"lm.extend", "lm.begin", "lm.end", "lm.control"})
@@ -22,6 +22,18 @@ CALLS = frozenset({"lm.gen", "lm.select", "func.call"})
 EFFECTS = frozenset({"host.call", "host.method"})
 """Ops that may change the world."""
 
+EXPOSING = frozenset({"host.call", "host.method", "func.call", "func.apply", "lm.set"})
+"""Ops that give values to code which may change them in place, or put them where it is unseen."""
+
+ALIASING = frozenset({
+    "val.list", "val.tuple", "val.dict", "val.index", "val.slice", "val.mutate", "val.method",
+    "val.call", "val.unpack", "val.attr", "val.binary",
+})  # fmt: skip
+"""Ops whose results may be their operands, or hold them."""
+
+UNSHARED = frozenset({TEXT, BOOL, INT, FLOAT, NONE, EFFECT, STATE})
+"""Types whose values nobody can change in place."""
+
 
 @dataclass(slots=True)
 class Facts:
@@ -32,6 +44,7 @@ class Facts:
     users: dict[Value, list[tuple[Op, int]]] = field(default_factory=dict)
     blocks: dict[Op, Block] = field(default_factory=dict)
     owners: dict[Block, Op | None] = field(default_factory=dict)
+    exposed: dict[Value, bool] = field(default_factory=dict)
 
     @classmethod
     def of(cls, function: Function) -> "Facts":
@@ -89,12 +102,31 @@ class Facts:
         found = self.definitions.get(value)
         return found[0] if found and found[0].name == "lm.fork" and found[1] == 1 else None
 
-    def outermost_in(self, op: Op, block: Block) -> Op | None:
-        """Return the op of `block` that is or holds `op`; None if `op` is elsewhere."""
-        current: Op | None = op
-        while current is not None and self.blocks[current] is not block:
-            current = self.owners[self.blocks[current]]
-        return current
+    def is_exposed(self, value: Value) -> bool:
+        """Whether host code may get hold of a value itself, alone or within a container."""
+        if value not in self.exposed:
+            self.exposed[value] = self._find_exposed(value)
+        return self.exposed[value]
+
+    def _find_exposed(self, value: Value) -> bool:
+        pending, seen = [value], {value}
+        while pending:
+            for op, _ in self.uses(pending.pop()):
+                if op.name in EXPOSING:
+                    return True
+                if op.name not in ALIASING and not op.name.startswith("cf."):
+                    continue
+                shared = [made for made in self.holders(op) if made.type not in UNSHARED]
+                fresh = [made for made in shared if made not in seen]
+                seen.update(fresh)
+                pending += fresh
+        return False
+
+    def holders(self, op: Op) -> list[Value]:
+        """Return values that may be, or hold, what an op takes: results and arguments."""
+        held = [*op.results, *(value for block in op.blocks for value in block.arguments)]
+        owner = self.owners[self.blocks[op]] if op.name == "cf.yield" else None
+        return held + (self.holders(owner) if owner is not None else [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,9 +164,14 @@ class Items:
 
 
 def known_items(value: Value, facts: Facts) -> Items | None:
-    """Return the items of a list or tuple whose length is known, at most MAX_ITEMS."""
+    """Return the items of a list or tuple whose length is known, at most MAX_ITEMS.
+
+    A list that host code can get hold of has no known items: it may change them in place.
+    """
     op = facts.op_of(value)
-    found = _items_of(op, value, facts) if op is not None else None
+    if op is None or (op.name != "val.tuple" and facts.is_exposed(value)):
+        return None
+    found = _items_of(op, value, facts)
     return found if found is not None and len(found.items) <= MAX_ITEMS else None
 
 
@@ -268,44 +305,11 @@ def _look_through(
         case "lm.group":
             return op.operands[position + 1]
         case "val.index":
+            # A child of a counted fork has what its parent had.
             fork = facts.fork_of_list(op.operands[0])
-            return fork.operands[0] if fork is not None else None
+            return fork.operands[0] if fork is not None and "count" in fork.attributes else None
         case _:
             return None
-
-
-def is_child_state(value: Value, facts: Facts) -> bool:
-    """Whether a value is a child taken from a fork's list."""
-    op = facts.op_of(value, "val.index")
-    return op is not None and facts.fork_of_list(op.operands[0]) is not None
-
-
-def forward_ops(value: Value, facts: Facts) -> Iterator[Op]:
-    """Yield every op that a value can reach, through results, blocks and yields."""
-    pending = [value]
-    seen: set[Value] = {value}
-    seen_ops: set[Op] = set()
-    while pending:
-        for op, _ in facts.uses(pending.pop()):
-            if op in seen_ops:
-                continue
-            seen_ops.add(op)
-            yield op
-            owner = facts.owners[facts.blocks[op]] if op.name == "cf.yield" else None
-            holders = [op] if owner is None else [op, owner]
-            for holder in holders:
-                outward = [*holder.results, *(a for b in holder.blocks for a in b.arguments)]
-                fresh = [made for made in outward if made not in seen]
-                seen.update(fresh)
-                pending += fresh
-
-
-def walk_blocks(block: Block) -> Iterator[Block]:
-    """Yield a block and all blocks within it, outer ones first."""
-    yield block
-    for op in block.ops:
-        for nested in op.blocks:
-            yield from walk_blocks(nested)
 
 
 def count_ops(block: Block) -> int:

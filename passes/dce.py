@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from lmc.ir.core import Block, Function, Module, Op, Value, replace_values
+from lmc.ir.core import Block, Module, Op, Value, replace_values
 from lmc.passes.analysis import EFFECTS, Facts
 from lmc.passes.base import Level, Pass, Remarks
 from lmc.passes.purity import CALLEES, FunctionFacts, function_facts, reachable_functions

@@ -3,6 +3,7 @@
 from lmc.ir.core import Block, Op, Value
 from lmc.ir.types import BOOL
 from lmc.passes.analysis import Const, known_items
+from lmc.passes.fold_values import holds_mutable
 from lmc.passes.rewriting import Rewriter, Rule, make_const
 
 
@@ -171,7 +172,10 @@ def _is_unread(rewriter: Rewriter, result: Value, argument: Value, body: Block) 
 def _is_unchanged(rewriter: Rewriter, init: Value, argument: Value, given: Value) -> bool:
     if given is argument or given is init:
         return True
-    return same_constant(rewriter.facts.constant(init), rewriter.facts.constant(given))
+    start, end = rewriter.facts.constant(init), rewriter.facts.constant(given)
+    if start is not None and holds_mutable(start.value):
+        return False  # each trip has a list of its own
+    return same_constant(start, end)
 
 
 RULES: dict[str, tuple[Rule, ...]] = {

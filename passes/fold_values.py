@@ -24,6 +24,8 @@ def fold_constants(rewriter: Rewriter, op: Op) -> list[Op] | None:
     known = [operand.value for operand in operands if operand is not None]
     if len(known) < len(operands) or not _is_affordable(op, known):
         return None
+    if any(_is_open(rewriter, *pair) for pair in zip(op.operands, known, strict=True)):
+        return None
     try:
         results = evaluate(op, [copy_attr(value) for value in known])
     except RunError:
@@ -35,6 +37,18 @@ def fold_constants(rewriter: Rewriter, op: Op) -> list[Op] | None:
     rewriter.remarks.fired(f"{op.name} is {shown(results[0])}", op)
     pairs = zip(op.results, results, strict=True)
     return [Op("val.const", [], [v], {"value": x}, [], op.location) for v, x in pairs]
+
+
+def _is_open(rewriter: Rewriter, operand: Value, value: Attr) -> bool:
+    """Whether host code may change a constant in place before it is read."""
+    return holds_mutable(value) and rewriter.facts.is_exposed(operand)
+
+
+def holds_mutable(value: Attr) -> bool:
+    """Whether a constant is or holds a list or dict."""
+    if isinstance(value, tuple):
+        return any(map(holds_mutable, value))
+    return isinstance(value, (list, dict))
 
 
 def attr_size(value: Attr) -> int:
@@ -185,6 +199,8 @@ def index_of_known(rewriter: Rewriter, op: Op) -> list[Op] | None:
 def _index_of_dict(rewriter: Rewriter, op: Op, key: Attr) -> list[Op] | None:
     made = rewriter.facts.op_of(op.operands[0], "val.dict")
     assert made is not None
+    if rewriter.facts.is_exposed(op.operands[0]):
+        return None
     keys = [rewriter.facts.constant(value) for value in made.operands[::2]]
     if not all(known and isinstance(known.value, str) for known in keys):
         return None

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from lmc.ir.core import Module
+from lmc.ir.core import Module, Op
 from lmc.passes.analysis import EFFECTS, Facts
 from lmc.passes.totality import is_total
 
@@ -66,3 +66,11 @@ def reachable_functions(module: Module) -> list[str]:
         ops = module.functions[name].body.walk()
         pending += [str(op.attributes["callee"]) for op in ops if op.name in CALLEES]
     return [name for name in module.functions if name in seen]
+
+
+def is_observed(op: Op) -> bool:
+    """Whether an op, or one within it, may do what a failure before it would prevent."""
+    watched = EFFECTS | CALLEES | {"cf.while"}
+    return op.name in watched or any(
+        inner.name in watched for block in op.blocks for inner in block.walk()
+    )

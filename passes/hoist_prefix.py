@@ -1,0 +1,326 @@
+"""The `hoist-prefix` pass: constant text moves to where it is computed once for all."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lmc.ir.core import Block, Function, Module, Op, Value, copy_attr, replace_values
+from lmc.ir.types import PY, STATE, Type
+from lmc.passes.analysis import APPENDING, Facts
+from lmc.passes.base import Level, Pass, Remarks
+from lmc.passes.prefixes import Head, append_op, common_head, head_of, without_head
+from lmc.passes.purity import is_observed
+from lmc.passes.rewriting import sweep_total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoistPrefixPass(Pass):
+    """Move constant text and turn markers before forks and branches, and into prologues.
+
+    Exact (level E): a text run is encoded as one string however it was appended, so what all
+    children of a fork append first may be appended before the fork, and what both arms of a
+    `cf.if` append first, before it. The parent of such a fork goes on without it; the fork
+    counts its ordinal once. Children whose added text a join appends keep theirs. Then
+    `lm.prompt` and the constants that follow become one `lm.prologue`, which the runtime
+    computes once per process.
+
+    Options: `min_chars` is the shortest common part of differing texts worth splitting off.
+    """
+
+    name: ClassVar[str] = "hoist-prefix"
+    level: ClassVar[Level] = "E"
+
+    min_chars: int = 4
+
+    def rewrite(self, module: Module, remarks: Remarks) -> bool:
+        """Hoist in every function."""
+        changed = False
+        for function in module.functions.values():
+            hoister = _Hoister(self, function, remarks)
+            moved = False
+            while hoister.step():
+                moved = True
+            moved |= hoister.make_prologues()
+            if moved:
+                sweep_total(function)
+            changed |= moved
+        return changed
+
+
+class _Hoister:
+    """Hoists in one function, one move at a time."""
+
+    def __init__(self, limits: HoistPrefixPass, function: Function, remarks: Remarks) -> None:
+        self._limits = limits
+        self._function = function
+        self._remarks = remarks
+        self._facts = Facts()
+
+    def step(self) -> bool:
+        """Make one move; return whether there was one to make."""
+        self._facts = Facts.of(self._function)
+        for block, op in _ops_with_blocks(self._function.body):
+            if op.name == "lm.fork" and self._hoist_from_children(block, op):
+                return True
+            if op.name == "cf.if" and self._hoist_from_arms(block, op):
+                return True
+        return False
+
+    # Forks
+
+    def _hoist_from_children(self, block: Block, fork: Op) -> bool:
+        starts = self._child_starts(block, fork)
+        if not starts:
+            return False
+        heads = [head_of(op, self._facts) for op in starts]
+        if None in heads:
+            return False
+        head = common_head([head for head in heads if head is not None], self._limits.min_chars)
+        if head is None or not self._can_move(head, block, fork, starts):
+            return False
+        if joins_added_text(fork, self._facts):
+            self._remarks.missed("a join appends the text that the children add", fork)
+            return False
+        self._move_before_fork(block, fork, head, starts)
+        self._remarks.fired(f"{_told(head)} moved before the fork", fork)
+        return True
+
+    def _child_starts(self, block: Block, fork: Op) -> list[Op]:
+        """Return the first op of every child; none if the children do not all start with one."""
+        starts: list[Op] = []
+        for user, position in self._facts.uses(fork.results[1]):
+            if user.name == "cf.for" and position == 0:
+                child, home = user.blocks[0].arguments[0], user.blocks[0]
+            elif self._is_child(user, position, block):
+                child, home = user.result, block
+            else:
+                return []
+            start = self._facts.only_user(child)
+            if start is None or start[1] != 0 or start[0].name not in APPENDING:
+                return []
+            if self._facts.blocks[start[0]] is not home:
+                return []
+            starts.append(start[0])
+        return starts
+
+    def _is_child(self, op: Op, position: int, block: Block) -> bool:
+        is_taken = op.name == "val.index" and position == 0 and self._facts.blocks[op] is block
+        return is_taken and self._facts.constant_int(op.operands[1]) is not None
+
+    def _can_move(self, head: Head, block: Block, fork: Op, starts: list[Op]) -> bool:
+        """Whether a head may move; a marker can fail, so it passes nothing that is observed."""
+        if head.kind == "text":
+            return True
+        if any(self._facts.blocks[op] is not block for op in starts):
+            return False
+        first, last = block.ops.index(fork), max(block.ops.index(op) for op in starts)
+        return not any(is_observed(op) for op in block.ops[first:last])
+
+    def _move_before_fork(self, block: Block, fork: Op, head: Head, starts: list[Op]) -> None:
+        parent, goes_on = fork.operands[0], fork.results[0]
+        extended = Value(STATE, parent.hint)
+        for op in starts:
+            self._strip(op, head)
+        before = append_op(head, parent, extended, starts[0])
+        place = block.ops.index(fork)
+        block.ops[place:place] = before
+        fork.operands[0] = extended
+        if self._facts.uses(goes_on):
+            fork.results[0] = Value(STATE, goes_on.hint)
+            tick = Op("lm.tick", [parent], [goes_on], {"n": 1}, [], fork.location)
+            block.ops.insert(place + len(before) + 1, tick)
+
+    def _strip(self, op: Op, head: Head) -> None:
+        """Take a head away from an op, and the op if nothing is left."""
+        block = self._facts.blocks[op]
+        rest = without_head(op, head, self._facts)
+        place = block.ops.index(op)
+        block.ops[place : place + 1] = rest
+        if not rest:
+            replace_values(self._function.body, {op.result: op.operands[0]})
+
+    # Branches
+
+    def _hoist_from_arms(self, block: Block, branch: Op) -> bool:
+        for op in branch.blocks[0].ops:
+            if op.name not in APPENDING or self._is_within(op.operands[0], branch):
+                continue
+            other = self._first_append(branch.blocks[1], op.operands[0])
+            if other is not None and self._hoist_pair(block, branch, op, other):
+                return True
+        return False
+
+    def _is_within(self, value: Value, branch: Op) -> bool:
+        found = self._facts.definitions.get(value)
+        return found is not None and self._facts.blocks[found[0]] in branch.blocks
+
+    def _first_append(self, block: Block, state: Value) -> Op | None:
+        for op in block.ops:
+            if op.name in APPENDING and op.operands[0] is state:
+                return op
+        return None
+
+    def _hoist_pair(self, block: Block, branch: Op, first: Op, second: Op) -> bool:
+        heads = head_of(first, self._facts), head_of(second, self._facts)
+        if heads[0] is None or heads[1] is None:
+            return False
+        head = common_head([heads[0], heads[1]], self._limits.min_chars)
+        if head is None or (head.kind != "text" and not _start_arms(branch, first, second)):
+            return False
+        extended = Value(STATE, first.operands[0].hint)
+        before = append_op(head, first.operands[0], extended, first)
+        for op in (first, second):
+            op.operands[0] = extended
+            self._strip(op, head)
+        place = block.ops.index(branch)
+        block.ops[place:place] = before
+        self._remarks.fired(f"{_told(head)} moved before the branch", branch)
+        return True
+
+    # Prologues
+
+    def make_prologues(self) -> bool:
+        """Turn root states and the constants after them into prologues."""
+        changed = False
+        seen: set[Value] = set()
+        while True:
+            self._facts = Facts.of(self._function)
+            roots = [pair for pair in _ops_with_blocks(self._function.body) if _is_root(pair[1])]
+            fresh = next((pair for pair in roots if pair[1].result not in seen), None)
+            if fresh is None:
+                return changed
+            state, grew = self._make_prologue(*fresh)
+            if grew:
+                changed = True
+            else:
+                seen.add(state)
+
+    def _make_prologue(self, block: Block, root: Op) -> tuple[Value, bool]:
+        """Grow a root by the constants after it, or split it; return its state and if it did."""
+        pieces: list[list[str]] = []
+        state = root.result
+        while (found := self._next_head(block, root, state)) is not None:
+            op, head = found
+            _add_piece(pieces, head)
+            op.operands[0] = state
+            rest = without_head(op, head, self._facts)
+            place = block.ops.index(op)
+            block.ops[place : place + 1] = rest
+            if rest:
+                break
+            state = op.result
+        if pieces:
+            self._replace_root(block, root, state, pieces)
+        return state, bool(pieces) or self._split(block, root)
+
+    def _next_head(self, block: Block, root: Op, state: Value) -> tuple[Op, Head] | None:
+        """Return the one op that appends to the state, if it begins with a constant."""
+        user = self._facts.only_user(state)
+        return None if user is None else self._head_of_user(block, root, *user)
+
+    def _head_of_user(
+        self, block: Block, root: Op, op: Op, position: int
+    ) -> tuple[Op, Head] | None:
+        head = head_of(op, self._facts) if position == 0 else None
+        if head is None or self._facts.blocks[op] is not block:
+            return None
+        first, last = block.ops.index(root), block.ops.index(op)
+        if head.kind != "text" and any(is_observed(each) for each in block.ops[first:last]):
+            return None
+        return op, head
+
+    def _split(self, block: Block, root: Op) -> bool:
+        """Give each constant way on from a root that is used several times its own root."""
+        users = self._facts.uses(root.result)
+        ways = [self._head_of_user(block, root, *user) for user in users]
+        if len(users) < 2 or not any(ways):
+            return False
+        place = block.ops.index(root)
+        for way in ways:
+            if way is None:
+                continue
+            copy = Op(root.name, [], [Value(STATE, root.result.hint)], {}, [], root.location)
+            copy.attributes = copy_attr(root.attributes)
+            way[0].operands[0] = copy.result
+            place += 1
+            block.ops.insert(place, copy)
+        if all(ways):
+            block.ops.remove(root)
+        return True
+
+    def _replace_root(self, block: Block, root: Op, state: Value, new: list[list[str]]) -> None:
+        pieces: list[list[str]] = [list(piece) for piece in root.attributes.get("pieces", [])]  # type: ignore[union-attr, arg-type]
+        for kind, text in new:
+            _add_piece(pieces, Head(kind, text, True))
+        made = Op("lm.prologue", [], [state], {"pieces": list(pieces)}, [], root.location)
+        block.ops[block.ops.index(root)] = made
+        chars = sum(len(text) for kind, text in pieces if kind == "text")
+        markers = sum(kind != "text" for kind, _ in pieces)
+        self._remarks.fired(
+            f"the constant prefix, {chars} characters and {markers} markers, is a prologue", root
+        )
+
+
+def _add_piece(pieces: list[list[str]], head: Head) -> None:
+    if pieces and pieces[-1][0] == head.kind == "text":
+        pieces[-1][1] += head.text
+    else:
+        pieces.append(head.piece)
+
+
+def _is_root(op: Op) -> bool:
+    return op.name in ("lm.prompt", "lm.prologue")
+
+
+def _told(head: Head) -> str:
+    return f"{len(head.text)} characters" if head.kind == "text" else f"{head.kind} {head.text!r}"
+
+
+def _ops_with_blocks(block: Block) -> Iterator[tuple[Block, Op]]:
+    for op in block.ops:
+        yield block, op
+        for nested in op.blocks:
+            yield from _ops_with_blocks(nested)
+
+
+def _start_arms(branch: Op, *ops: Op) -> bool:
+    """Whether nothing that is observed comes before the ops in their arms."""
+    return all(
+        not any(is_observed(each) for each in arm.ops[: arm.ops.index(op)])
+        for arm, op in zip(branch.blocks, ops, strict=True)
+    )
+
+
+def joins_added_text(fork: Op, facts: Facts) -> bool:
+    """Whether a join appends the text that children of a fork added since the fork."""
+    pending = [fork.results[1]]
+    seen = set(pending)
+    while pending:
+        value = pending.pop()
+        for op, position in facts.uses(value):
+            if op.name == "lm.join" and position == 1:
+                if op.attributes["mode"] == "concate_and_append":
+                    return True
+                continue
+            fresh = [made for made in _carriers(op, position, facts) if made not in seen]
+            seen.update(fresh)
+            pending += fresh
+    return False
+
+
+def _carriers(op: Op, position: int, facts: Facts) -> list[Value]:
+    """Return values that may hold a child which an op takes: its state after, or containers."""
+    if op.name == "lm.fork":
+        return op.results[:1]  # the forked one goes on; its children are another fork's
+    if op.name == "func.call":
+        return op.results[1:2]
+    if op.name == "lm.group":
+        return op.results[position - 1 : position] if position else []
+    if op.name.startswith("lm."):
+        return [made for made in op.results if made.type == STATE and position == 0]
+    return [made for made in facts.holders(op) if made.type == STATE or _may_hold(made.type)]
+
+
+def _may_hold(kind: Type) -> bool:
+    """Whether a value of a type may be a container of states."""
+    return kind == PY or kind.name == "list"
