@@ -1,0 +1,192 @@
+"""Short words for ops and values, as drawings show them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from lmc.ir.core import Op, Value
+from lmc.ir.types import Attr
+
+WIDTH = 52
+MAX_LINES = 9
+MAX_EXPRESSION = 44
+NEW_LINE = "\0"
+"""In a text to wrap: a line starts here whatever the text says."""
+
+
+def excerpt(text: str, limit: int) -> str:
+    """Return the text, its middle left out where it is longer than `limit`."""
+    if len(text) <= limit:
+        return text
+    head = (limit - 1) * 2 // 3
+    return text[:head] + "…" + text[len(text) - (limit - 1 - head) :]
+
+
+def wrap(text: str) -> list[str]:
+    """Cut a text into lines that fit a box, keeping its own line ends visible as `↵`."""
+    lines: list[str] = []
+    for part in text.replace("\n", "↵" + NEW_LINE).split(NEW_LINE):
+        while len(part) > WIDTH:
+            cut = part.rfind(" ", WIDTH // 2, WIDTH) + 1 or WIDTH
+            lines.append(part[:cut])
+            part = part[cut:]
+        if part:
+            lines.append(part)
+    if len(lines) > MAX_LINES:
+        kept = MAX_LINES - 1
+        head = kept * 2 // 3
+        hidden = len(lines) - kept
+        lines = [*lines[:head], f"… {hidden} lines …", *lines[len(lines) - (kept - head) :]]
+    return lines
+
+
+def short(value: Attr, limit: int = 24) -> str:
+    """Return a constant in few characters."""
+    return excerpt(repr(value), limit)
+
+
+class Expressions:
+    """Writes values as Python would, looking through pure ops.
+
+    Args:
+        producers: the op that gives each value.
+    """
+
+    def __init__(self, producers: Mapping[Value, Op]) -> None:
+        self._producers = producers
+
+    def of(self, value: Value, depth: int = 5, *, limit: int = MAX_EXPRESSION) -> str:
+        """Return the expression of a value, at most `limit` characters long."""
+        return excerpt(self._write(value, depth), limit)
+
+    def pieces(self, value: Value) -> list[str]:
+        """Return what an appended text consists of: constants as they are, `{others}`."""
+        op = self._producers.get(value)
+        if op is not None and op.name == "val.const":
+            held = op.attributes["value"]
+            return [held if isinstance(held, str) else short(held)]
+        if op is not None and op.name == "val.concat":
+            return [piece for operand in op.operands for piece in self.pieces(operand)]
+        if op is not None and self._is_join(op):
+            return [piece for operand in op.operands for piece in self.pieces(operand)]
+        return ["{" + self.of(value) + "}"]
+
+    def _is_join(self, op: Op) -> bool:
+        """Whether an op is `+` with a text on one side, so that it joins texts."""
+        if op.name != "val.binary" or op.attributes["op"] != "+":
+            return False
+        return any(self._is_text(operand) for operand in op.operands)
+
+    def _is_text(self, value: Value) -> bool:
+        op = self._producers.get(value)
+        return value.type.name == "text" or (op is not None and self._is_join(op))
+
+    def _write(self, value: Value, depth: int) -> str:
+        op = self._producers.get(value)
+        if op is None:
+            return value.hint or str(value.type)
+        if op.name == "val.const":
+            return short(op.attributes["value"], 2 * MAX_EXPRESSION)
+        if depth == 0:
+            return "…"
+        if op.name == "cf.if":
+            return self._choice(op, op.results.index(value), depth - 1)
+        writer = _WRITERS.get(op.name)
+        if writer is None:
+            return self._opaque(op, value)
+        return writer(op, [self._write(operand, depth - 1) for operand in op.operands])
+
+    def _choice(self, op: Op, index: int, depth: int) -> str:
+        """Return `a if c else b`; for a flag, the condition alone."""
+        condition = self._write(op.operands[0], depth)
+        arms = [block.terminator.operands[index] for block in op.blocks]
+        yes, no = (self._write(value, depth) for value in arms)
+        flags = {("True", "False"): condition, ("False", "True"): f"not {condition}"}
+        return flags.get((yes, no)) or (yes if yes == no else f"{yes} if {condition} else {no}")
+
+    def _opaque(self, op: Op, value: Value) -> str:
+        """Return a name for what an op that is drawn itself gives."""
+        if op.name.startswith("host.") or op.name in ("func.apply", "func.call"):
+            callee = str(op.attributes.get("callee") or op.attributes.get("name"))
+            return callee.rsplit(":", 1)[-1] + "(…)"
+        named = op.attributes.get("name")
+        return str(named) if isinstance(named, str) else value.hint or op.name.split(".")[1]
+
+
+def _call(name: str, arguments: Sequence[str], keywords: Attr) -> str:
+    names = [str(item) for item in keywords] if isinstance(keywords, list) else []
+    split = len(arguments) - len(names)
+    named = [f"{key}={text}" for key, text in zip(names, arguments[split:], strict=True)]
+    return f"{name}({', '.join([*arguments[:split], *named])})"
+
+
+def _slice(op: Op, parts: list[str]) -> str:
+    bounds = [part if part != "None" else "" for part in parts[1:]]
+    return f"{parts[0]}[{':'.join(bounds).rstrip(':') or ':'}]"
+
+
+def _name_of(op: Op, parts: Sequence[str]) -> str:
+    return repr(op.attributes["name"]) if "name" in op.attributes else parts[-1]
+
+
+_WRITERS: dict[str, Callable[[Op, list[str]], str]] = {
+    "val.binary": lambda op, p: f"{p[0]} {op.attributes['op']} {p[1]}",
+    "val.unary": lambda op, p: f"{op.attributes['op']}{p[0]}",
+    "val.compare": lambda op, p: f"{p[0]} {op.attributes['op']} {p[1]}",
+    "val.truth": lambda op, p: p[0],
+    "val.not": lambda op, p: f"not {p[0]}",
+    "val.index": lambda op, p: f"{p[0]}[{p[1]}]",
+    "val.slice": _slice,
+    "val.attr": lambda op, p: f"{p[0]}.{op.attributes['name']}",
+    "val.method": lambda op, p: _call(
+        f"{p[0]}.{op.attributes['name']}", p[1:], op.attributes.get("keywords")
+    ),
+    "val.mutate": lambda op, p: _call(
+        f"{p[0]}.{op.attributes['name']}", p[1:], op.attributes.get("keywords")
+    ),
+    "val.call": lambda op, p: _call(str(op.attributes["callee"]), p, op.attributes.get("keywords")),
+    "val.format": lambda op, p: p[0],
+    "val.concat": lambda op, p: " + ".join(p),
+    "val.list": lambda op, p: f"[{', '.join(p)}]",
+    "val.tuple": lambda op, p: f"({', '.join(p)})",
+    "val.set": lambda op, p: f"{{{', '.join(p)}}}",
+    "val.dict": lambda op, p: (
+        "{" + ", ".join(f"{k}: {v}" for k, v in zip(p[::2], p[1::2], strict=True)) + "}"
+    ),
+    "val.unpack": lambda op, p: f"*{p[0]}",
+    "val.undefined": lambda op, p: f"{op.attributes['name']}?",
+    "lm.get": lambda op, p: f"s[{_name_of(op, p)}]",
+    "lm.has": lambda op, p: f"{_name_of(op, p)} in s",
+    "lm.meta": lambda op, p: f"meta({_name_of(op, p)})",
+    "lm.text": lambda op, p: "s.text()",
+    "lm.messages": lambda op, p: "s.messages()",
+}
+
+
+def call_lines(op: Op, expressions: Expressions) -> list[str]:
+    """Return the lines of a gen or select: its name, its choices, its parameters."""
+    verb = op.name.split(".")[1]
+    fixed = 1 if verb == "gen" else 2
+    given: Any = op.attributes["params"]
+    dynamic: Any = op.attributes["dynamic"]
+    moving = dict(zip(dynamic, map(expressions.of, op.operands[fixed:]), strict=True))
+    name = op.attributes.get("name")
+    title = f'{verb} "{name}"' if name is not None else verb
+    if "name" in moving:
+        title = f"{verb} {{{moving.pop('name')}}}"
+    lines = [title]
+    if verb == "select":
+        lines += wrap("from " + expressions.of(op.operands[1], limit=4 * MAX_EXPRESSION))
+    params = [f"{key}={short(value, 36)}" for key, value in given.items()]
+    params += [f"{key}={{{text}}}" for key, text in moving.items()]
+    return lines + params
+
+
+def function_call(op: Op, expressions: Expressions) -> str:
+    """Return the text of a call: `look_up(query)`."""
+    skipped = {"func.call": 2, "host.pure": 0, "host.method": 2}.get(op.name, 1)
+    arguments = [expressions.of(operand, 2) for operand in op.operands[skipped:]]
+    if op.name == "host.method":
+        name = f"{expressions.of(op.operands[1], 2)}.{op.attributes['name']}"
+    else:
+        name = str(op.attributes["callee"]).rsplit(":", 1)[-1]
+    return excerpt(_call(name, arguments, op.attributes.get("keywords")), 2 * MAX_EXPRESSION)
