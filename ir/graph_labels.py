@@ -1,5 +1,6 @@
 """Short words for ops and values, as drawings show them."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -7,7 +8,8 @@ from lmc.ir.core import Op, Value
 from lmc.ir.types import Attr
 
 WIDTH = 52
-MAX_LINES = 9
+MAX_LINES = 16
+MAX_CONSTANT = 240
 MAX_EXPRESSION = 44
 NEW_LINE = "\0"
 """In a text to wrap: a line starts here whatever the text says."""
@@ -24,7 +26,8 @@ def excerpt(text: str, limit: int) -> str:
 def wrap(text: str) -> list[str]:
     """Cut a text into lines that fit a box, keeping its own line ends visible as `↵`."""
     lines: list[str] = []
-    for part in text.replace("\n", "↵" + NEW_LINE).split(NEW_LINE):
+    shown = re.sub("\n+", lambda match: "↵" * len(match.group()) + NEW_LINE, text)
+    for part in shown.split(NEW_LINE):
         while len(part) > WIDTH:
             cut = part.rfind(" ", WIDTH // 2, WIDTH) + 1 or WIDTH
             lines.append(part[:cut])
@@ -63,7 +66,7 @@ class Expressions:
         op = self._producers.get(value)
         if op is not None and op.name == "val.const":
             held = op.attributes["value"]
-            return [held if isinstance(held, str) else short(held)]
+            return [excerpt(held, MAX_CONSTANT) if isinstance(held, str) else short(held)]
         if op is not None and op.name == "val.concat":
             return [piece for operand in op.operands for piece in self.pieces(operand)]
         if op is not None and self._is_join(op):

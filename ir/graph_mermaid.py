@@ -40,10 +40,10 @@ def to_mermaid(picture: Picture) -> str:
     for region in picture.functions:
         lines += _region(region, "  ")
     lines += [f"  {_edge(edge)}" for edge in picture.edges]
-    lines += [f"  classDef {name} {style},{_LEFT}" for name, style in _CLASSES.items()]
+    lines += [f"  classDef {name}Box {style},{_LEFT}" for name, style in _CLASSES.items()]
     framed = [n.id for r in picture.functions for n in nodes_of(r) if n.is_shared]
     if framed:
-        lines.append(f"  class {','.join(framed)} before")
+        lines.append(f"  class {','.join(framed)} beforeBox")
     thin = [str(i) for i, edge in enumerate(picture.edges) if edge.kind == "value"]
     if thin:
         lines.append(f"  linkStyle {','.join(thin)} stroke:#888,stroke-width:1px")
@@ -61,10 +61,11 @@ def _region(region: Region, pad: str) -> list[str]:
 def _node(node: Node) -> str:
     left, right = _SHAPES.get(node.kind, ("[", "]"))
     label = "<br/>".join(map(_escape, node.lines)) or " "
-    return f'{node.id}{left}"{label}"{right}:::{_class(node)}'
+    return f'{node.id}{left}"{label}"{right}:::{_class(node)}Box'
 
 
 def _class(node: Node) -> str:
+    # "Box" is added to the name: some kinds are words of Mermaid.
     if node.is_shared and node.kind not in _OWN_FILL:
         return "shared"
     return node.kind
@@ -76,13 +77,17 @@ def _edge(edge: Edge) -> str:
 
 
 def _escape(text: str) -> str:
-    """Write all that Mermaid, Markdown or HTML could read as markup as character codes."""
-    return (
-        "".join(
-            char if _PLAIN.fullmatch(char) and char.isprintable() else _coded(char) for char in text
-        )
-        or " "
+    """Write all that Mermaid, Markdown or HTML could read as markup as character codes.
+
+    Marks such as `-` and `.` make a list only where a line starts.
+    """
+    head = len(text) - len(text.lstrip(" 0123456789")) + 1
+    kept = (_PLAIN.fullmatch(c) or (c in "./-=" and i >= head) for i, c in enumerate(text))
+    shown = (
+        char if keep and char.isprintable() else _coded(char)
+        for char, keep in zip(text, kept, strict=True)
     )
+    return "".join(shown) or " "
 
 
 def _coded(char: str) -> str:

@@ -98,8 +98,11 @@ class _Drawer:
 
     def _open(self, kind: Literal["arm", "body"], label: str, entry: Node) -> Region:
         region = Region(self._id("c"), label, kind, self._region, entry)
-        self._region.regions.append(region)
         return region
+
+    def _keep(self, region: Region) -> None:
+        if region.nodes or region.regions:
+            self._region.regions.append(region)
 
     def _block(self, block: Block) -> None:
         ops = block.ops[:-1]
@@ -240,6 +243,7 @@ class _Drawer:
             self._block(block)
             inner, self._region = self._region, outer
             self._leave(inner, merge, block.terminator.operands, label)
+            self._keep(inner)
         for value in op.results:
             self._sources[value] = [(merge, value.type in _STATEFUL, "")]
 
@@ -284,7 +288,8 @@ class _Drawer:
             self._sources[argument] = [(start, is_state, "")]
         outer, self._region = self._region, self._open("body", "each time", start)
         self._block(body)
-        self._region = outer
+        inner, self._region = self._region, outer
+        self._keep(inner)
         go_on, *carried = body.terminator.operands
         text = self._expressions.of(go_on)
         label = "" if text == "True" else f"while {text}"
