@@ -16,7 +16,7 @@ from lmc.runtime.engine.scheduler import StepPlan
 if TYPE_CHECKING:
     import torch
 
-    from lmc.runtime.models.decoder import ForwardBatch
+    from lmc.runtime.models.batch import ForwardBatch
 
 DEFAULT_NUM_SLOTS = 32768
 _MEMORY_SHARE = 4
@@ -108,7 +108,7 @@ class ModelRunner:
         """
         import torch
 
-        from lmc.runtime.models.decoder import ForwardBatch
+        from lmc.runtime.models.batch import ForwardBatch
 
         batch = ForwardBatch(
             token_ids=torch.from_numpy(plan.token_ids),
