@@ -158,9 +158,7 @@ class _Lowering:
                 )
 
 
-def stable_tokens(
-    pieces: Iterable[Sequence[str]], target: Target
-) -> tuple[tuple[int, ...], int]:
+def stable_tokens(pieces: Iterable[Sequence[str]], target: Target) -> tuple[tuple[int, ...], int]:
     """Return the ids of a prologue that no continuation can change, and how many are held back.
 
     Held back are the last ids of the last text run: what follows may merge with them.

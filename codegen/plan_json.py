@@ -63,7 +63,7 @@ def decode_attr(data: Any) -> Attr:
         return [decode_attr(item) for item in data]
     if isinstance(data, dict):
         if len(data) == 1:
-            (key, item), = data.items()
+            ((key, item),) = data.items()
             if key.startswith("$"):
                 if key not in _DECODERS:
                     raise ValueError(f"unknown kind of value {key!r}")

@@ -1,0 +1,247 @@
+"""The ops that ask the model: gen and select."""
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import zip_longest
+from typing import Any
+
+from lmc.errors import RunError
+from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, derive_key
+from lmc.ir.evaluate import Undefined
+from lmc.runtime.executor.code import Operation
+from lmc.runtime.executor.slots import undefined
+from lmc.runtime.executor.task import Task
+from lmc.runtime.origins import Origin, join_origins, of_call, of_items
+from lmc.runtime.parameters import (
+    GenParams,
+    check_choices,
+    choices_method,
+    gen_params,
+    given_params,
+)
+from lmc.runtime.prompt_state import PromptState
+from lmc.runtime.result import CallRecord
+
+READERS = {"int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__}
+
+
+def site_of(task: Task, name: str | None) -> str:
+    """Return the words by which people and scripts know a call: its name and its line."""
+    return f"{name or task.step.op}@{task.step.location or '?'}"
+
+
+def dynamic_values(task: Task, first: int) -> list[Any]:
+    """Return the values of dynamic parameters; one without a value is an error."""
+    values = task.values()
+    for value in values[1:]:
+        if isinstance(value, Undefined):
+            raise undefined(value)
+    return values[first:]
+
+
+def name_origin(task: Task) -> Origin | None:
+    """Return what a dynamic name of the call rests on."""
+    dynamic = task.step.attributes["dynamic"]
+    if "name" not in dynamic:
+        return None
+    return task.slot(len(task.step.inputs) - len(dynamic) + dynamic.index("name")).origin
+
+
+def gen(task: Task) -> None:
+    """Ask for all samples of a generation at once, and wait for them."""
+    state = task.state()
+    dynamic = dynamic_values(task, 1)
+    params = gen_params(task.step.attributes, dynamic, task.frame.scope.defaults)
+    calls = gen_calls(task, state, params)
+    results: list[Any] = [None] * len(calls)
+    missing = len(calls)
+
+    def answered(sample: int, result: Any) -> None:
+        nonlocal missing
+        results[sample] = result
+        missing -= 1
+        if not missing:
+            task.finish(lambda: give_gen(task, state, params, calls, results))
+
+    for sample, call in enumerate(calls):
+        on_text = None
+        if sample == 0 and task.run.on_event is not None:
+            on_text = _speaker(task, state, params.name)
+        task.run.ask(call, task.order, partial(answered, sample), on_text)
+
+
+def _speaker(task: Task, state: PromptState, name: str | None) -> Any:
+    return lambda piece: task.run.emit("gen", name, piece, state.lineage)
+
+
+def gen_calls(task: Task, state: PromptState, params: GenParams) -> list[GenCall]:
+    """Return one call per sample."""
+    run, context = task.run, state.context_ids()
+    site = site_of(task, params.name)
+    place = (run.seed, run.instance, state.lineage, state.ordinal)
+    is_greedy = params.sampling.is_greedy
+    keys = [0 if is_greedy else derive_key(*place, i) for i in range(params.num_samples)]
+    return [GenCall(context, params.sampling, params.constraint, key, site) for key in keys]
+
+
+def give_gen(
+    task: Task,
+    state: PromptState,
+    params: GenParams,
+    calls: Sequence[GenCall],
+    results: Sequence[Any],
+) -> None:
+    """Give the state with the generated run, the value and the meta dict."""
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    values = [read_value(params, result) for result in results]
+    metas = [gen_meta(call, result) for call, result in zip(calls, results, strict=True)]
+    rest = join_origins((state.text_origin, task.origin(1)))
+    origins: list[Origin] = []
+    for sample, (call, result) in enumerate(zip(calls, results, strict=True)):
+        place = (params.name or "", state.lineage, state.ordinal, sample)
+        record = CallRecord(*place, call, result)
+        origins.append(of_call((task.order, sample, record), rest))
+    value, meta, origin = values[0], metas[0], origins[0]
+    if params.num_samples > 1:
+        value, meta, origin = values, metas, of_items(origins) or origin
+    after = state.generated(results[0], origins[0]).tick().unpinned()
+    if params.name is not None:
+        after = after.set(params.name, value, origin, meta=meta).naming(name_origin(task))
+    if state.pin is not None:
+        state.pin.used()
+    task.give([after, value, meta], [None, origin, origin])
+
+
+def read_value(params: GenParams, result: GenResult) -> Any:
+    """Return a sample's text, or the value of the type that was asked for.
+
+    Raises:
+        RunError: a typed generation was cut before it was complete.
+    """
+    if params.type_name == "str":
+        return result.text
+    if not result.complete:
+        limit = params.sampling.max_tokens
+        raise RunError(
+            f"the {params.type_name} was cut before it was complete: {result.text!r}",
+            hint=f"raise max_tokens (now {limit}), or drop stop strings that can occur in it",
+        )
+    try:
+        return READERS[params.type_name](result.text)
+    except (ValueError, KeyError) as error:
+        raise RunError(f"{result.text!r} is no {params.type_name}") from error
+
+
+def gen_meta(call: GenCall, result: GenResult) -> dict[str, Any]:
+    """Return the meta dict of one sample."""
+    return {
+        "finish_reason": result.finish_reason,
+        "matched_stop": result.matched_stop,
+        "complete": result.complete,
+        "prompt_tokens": len(call.context),
+        "completion_tokens": len(result.token_ids),
+        "token_ids": list(result.token_ids),
+        "logprobs": list(result.logprobs) if result.logprobs is not None else None,
+    }
+
+
+def select(task: Task) -> None:
+    """Score the choices, all in one call, and wait for the scores."""
+    state = task.state()
+    dynamic = dynamic_values(task, 2)
+    name, given = given_params(task.step.attributes, dynamic)
+    choices, method = check_choices(task.value(1)), choices_method(given)
+    if len(choices) == 1:
+        give_select(task, state, name, choices, method, [], [])
+        return
+    site = site_of(task, name)
+    calls = [ScoreCall(*state.option_ids(choices), site)]
+    if method == "unconditional_likelihood_normalized":
+        tokenizer = task.run.backend.target.tokenizer
+        alone = tuple(tuple(tokenizer.encode(choice, first=True)) for choice in choices)
+        calls.append(ScoreCall((tokenizer.empty_context_id,), alone, site))
+    results: list[Any] = [None] * len(calls)
+    missing = len(calls)
+
+    def answered(index: int, result: Any) -> None:
+        nonlocal missing
+        results[index] = result
+        missing -= 1
+        if not missing:
+            task.finish(lambda: give_select(task, state, name, choices, method, calls, results))
+
+    for index, call in enumerate(calls):
+        task.run.ask(call, task.order, partial(answered, index))
+
+
+def give_select(
+    task: Task,
+    state: PromptState,
+    name: str | None,
+    choices: list[str],
+    method: str,
+    calls: Sequence[ScoreCall],
+    results: Sequence[Any],
+) -> None:
+    """Give the state with the choice, the choice and the meta dict."""
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    index, scores = compare(method, results) if results else (0, [0.0])
+    logprobs = [list(option) for option in results[0].logprobs] if results else [[]]
+    origin = task.origin(1)
+    if results:
+        origin = join_origins((origin, state.text_origin))
+    for number, (call, result) in enumerate(zip(calls, results, strict=True)):
+        place = (name or "", state.lineage, state.ordinal, number)
+        record = CallRecord(*place, call, result)
+        origin = of_call((task.order, number, record), origin)
+    meta = {
+        "choices": choices, "scores": scores, "logprobs": logprobs, "finish_reason": "stop",
+    }  # fmt: skip
+    chosen = choices[index]
+    after = state.extend(chosen, origin).tick()
+    if results and state.pin is not None:
+        state.pin.used()
+        after = after.unpinned()
+    if name is not None:
+        after = after.set(name, chosen, origin, meta=meta).naming(name_origin(task))
+    task.run.emit("select", name, chosen, state.lineage)
+    task.give([after, chosen, meta], [None, origin, origin])
+
+
+def compare(method: str, results: Sequence[ScoreResult]) -> tuple[int, list[float]]:
+    """Return the index of the best choice, the first of equals, and every choice's score."""
+    logprobs = results[0].logprobs
+    scores = [mean(option) for option in logprobs]
+    if method == "greedy_token_selection":
+        return token_by_token(logprobs, scores), scores
+    if method == "unconditional_likelihood_normalized":
+        alone = [mean(option) for option in results[1].logprobs]
+        scores = [score - other for score, other in zip(scores, alone, strict=True)]
+    return max(range(len(scores)), key=scores.__getitem__), scores
+
+
+def token_by_token(logprobs: Sequence[Sequence[float]], means: Sequence[float]) -> int:
+    """Return the choice that leads at the first token where one does; ended ones have a mean."""
+    leading = list(range(len(logprobs)))
+    for column in zip_longest(*logprobs):
+        at = [means[i] if value is None else value for i, value in enumerate(column)]
+        best = max(at[i] for i in leading)
+        leading = [i for i in leading if at[i] == best]
+        if len(leading) == 1:
+            break
+    return leading[0]
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean; 0.0 of nothing."""
+    return sum(values) / len(values) if values else 0.0
+
+
+CALL_OPERATIONS: dict[str, Operation] = {
+    "lm.gen": Operation(gen, reads=(0,), ticks=1),
+    "lm.select": Operation(select, reads=(0,), ticks=1),
+}

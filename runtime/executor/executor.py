@@ -1,0 +1,249 @@
+"""Executor: runs the programs of a plan on a backend."""
+
+import copy
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from lmc.codegen.plan import Plan, PlanFunction
+from lmc.errors import LmcError, UsageError
+from lmc.ir.target import Backend
+from lmc.runtime.executor.code import PlanCode
+from lmc.runtime.executor.host import HostFunctions
+from lmc.runtime.executor.loop import Loop
+from lmc.runtime.executor.operations import OPERATIONS
+from lmc.runtime.executor.run import OnEvent, Run
+from lmc.runtime.executor.session import Job, Session
+from lmc.runtime.executor.slots import Slot, known
+from lmc.runtime.executor.task import Scope, open_frame
+from lmc.runtime.parameters import check_params
+from lmc.runtime.result import RunResult
+
+MAX_CONCURRENT = 64
+LOOKAHEAD = 4
+"""Instances that may be started ahead of the one that is waited for, in units of the limit."""
+
+
+class Executor:
+    """Runs the programs of a plan.
+
+    Args:
+        backend: what answers the model calls.
+        plan: what `lower` gave, for the backend's target or for any.
+        host: the user's functions by 'module:qualname'; others are imported when called.
+
+    Raises:
+        UsageError: the plan was lowered for another tokenizer or template.
+    """
+
+    def __init__(
+        self,
+        backend: Backend,
+        plan: Plan,
+        host: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
+        expected, given = plan.target_fingerprint, backend.target.fingerprint
+        if expected and expected != given:
+            raise UsageError(
+                f"the plan '{plan.name}' was made for another tokenizer or chat template than "
+                f"that of model '{backend.target.name}'",
+                hint="compile the program for this model",
+            )
+        self.backend = backend
+        self.plan = plan
+        self.host = HostFunctions(host)
+        self._code = PlanCode(plan, OPERATIONS)
+        self._sessions: list[Session] = []
+
+    def run(
+        self,
+        entry: str,
+        args: Mapping[str, Any],
+        *,
+        seed: int,
+        instance: int = 0,
+        defaults: Mapping[str, Any] | None = None,
+        on_event: OnEvent | None = None,
+    ) -> RunResult:
+        """Run a program and return its result.
+
+        Args:
+            entry: the program's name.
+            args: a value per parameter; those with a default may be missing.
+            seed: with `instance`, what random keys derive from.
+            instance: place in a batch.
+            defaults: decode parameters for generations that do not set their own.
+            on_event: called as (kind, name, text, lineage) on the executor's thread for
+                appended text ("text"), generated pieces ("gen") and choices ("select").
+
+        Raises:
+            UsageError: an unknown program, or arguments that do not fit.
+            RunError: the program failed; of several failures, the first in program order.
+            Cancelled: `cancel` was called.
+        """
+        function = self._entry(entry)
+        start = self._starter(function, args, seed, instance, defaults, on_event)
+        with self._session() as session:
+            return start(session).wait()
+
+    def run_many(
+        self,
+        entry: str,
+        batch: Iterable[Mapping[str, Any]],
+        *,
+        seed: int,
+        defaults: Mapping[str, Any] | None = None,
+        limit: int = MAX_CONCURRENT,
+        on_event: OnEvent | None = None,
+        keep_errors: bool = False,
+    ) -> Iterator[RunResult | LmcError]:
+        """Run a program once per set of arguments; yield results in order.
+
+        At most `limit` instances run at a time. Leaving the iterator early, or an error,
+        cancels what still runs. With `keep_errors` the error of a failed instance stands in
+        its place instead of being raised.
+        """
+        function = self._entry(entry)
+        if limit < 1:
+            raise UsageError(f"limit must be at least 1, not {limit}")
+        starts = (
+            self._starter(function, args, seed, number, defaults, on_event)
+            for number, args in enumerate(batch)
+        )
+        with self._session() as session:
+            for job in _in_order(session, starts, limit):
+                try:
+                    yield job.wait()
+                except LmcError as error:
+                    if not keep_errors:
+                        raise
+                    yield error
+
+    def cancel(self) -> None:
+        """Cancel all runs of this executor; they raise Cancelled. From any thread."""
+        for session in list(self._sessions):
+            session.cancel()
+
+    def _session(self) -> "_Kept":
+        return _Kept(self._sessions)
+
+    def _entry(self, name: str) -> PlanFunction:
+        function = self.plan.functions.get(name)
+        if function is None or function.kind != "program":
+            known_names = [f.name for f in self.plan.functions.values() if f.kind == "program"]
+            raise UsageError(
+                f"the plan '{self.plan.name}' has no program '{name}'",
+                hint=f"it has: {', '.join(known_names) or 'none'}",
+            )
+        return function
+
+    def _starter(
+        self,
+        function: PlanFunction,
+        args: Mapping[str, Any],
+        seed: int,
+        instance: int,
+        defaults: Mapping[str, Any] | None,
+        on_event: OnEvent | None,
+    ) -> Callable[[Session], Job]:
+        """Return what starts one instance; arguments are checked at once."""
+        values = bind_arguments(function, args)
+        scope = Scope((), checked_defaults(defaults))
+
+        def make_run(loop: Loop) -> Run:
+            return Run(
+                loop, self.backend, self._code, self.host,
+                seed=seed, instance=instance, on_event=on_event,
+            )  # fmt: skip
+
+        def open_entry(run: Run) -> Sequence[Slot]:
+            arguments = [known(None), *map(known, values)]
+            return open_frame(run, self._code.body(function.name), arguments, (), (), scope)
+
+        return lambda session: session.start(make_run, open_entry)
+
+
+class _Kept:
+    """A session that is listed while it is open, so that it can be cancelled."""
+
+    def __init__(self, sessions: list[Session]) -> None:
+        self._sessions = sessions
+        self._session = Session()
+
+    def __enter__(self) -> Session:
+        self._sessions.append(self._session)
+        return self._session.__enter__()
+
+    def __exit__(self, *exception: object) -> None:
+        try:
+            self._session.__exit__(*exception)
+        finally:
+            self._sessions.remove(self._session)
+
+
+def _in_order(
+    session: Session, starts: Iterator[Callable[[Session], Job]], limit: int
+) -> Iterator[Job]:
+    """Yield ended jobs in the order of their starts, keeping `limit` of them running."""
+    jobs: deque[Job] = deque()
+    is_exhausted = False
+    while True:
+        num_running = sum(not job.is_ended for job in jobs)
+        while not is_exhausted and num_running < limit and len(jobs) < limit * LOOKAHEAD:
+            start = next(starts, None)
+            if start is None:
+                is_exhausted = True
+            else:
+                jobs.append(start(session))
+                num_running += 1
+        if not jobs:
+            return
+        if jobs[0].is_ended:
+            yield jobs.popleft()
+            continue
+        num_ended = len(jobs) - num_running
+        try:
+            with session.changed:
+                session.changed.wait_for(
+                    lambda: (
+                        jobs[0].is_ended
+                        or (not is_exhausted and sum(j.is_ended for j in jobs) > num_ended)
+                    )  # noqa: B023
+                )
+        except BaseException:
+            session.cancel()
+            raise
+
+
+def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a run's decode parameters; raises UsageError for wrong ones."""
+    given = {key: value for key, value in (defaults or {}).items() if value is not None}
+    try:
+        check_params(given)
+    except LmcError as error:
+        raise UsageError(error.message, hint=error.hint) from error
+    return given
+
+
+def bind_arguments(function: PlanFunction, args: Mapping[str, Any]) -> list[Any]:
+    """Return one value per parameter, defaults copied.
+
+    Raises:
+        UsageError: an argument is missing or unknown.
+    """
+    names = [param.name for param in function.params]
+    for name in args:
+        if name not in names:
+            raise UsageError(
+                f"program '{function.name}' has no argument '{name}'",
+                hint=f"it has: {', '.join(names) or 'none'}",
+            )
+    missing = [p.name for p in function.params if not p.has_default and p.name not in args]
+    if missing:
+        raise UsageError(
+            f"program '{function.name}' needs a value for {', '.join(map(repr, missing))}"
+        )
+    return [
+        args[param.name] if param.name in args else copy.deepcopy(param.default)
+        for param in function.params
+    ]

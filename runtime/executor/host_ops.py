@@ -1,0 +1,93 @@
+"""Calls of the user's own functions, on threads of the loop's pool."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lmc.errors import LmcError, RunError
+from lmc.ir.evaluate import Undefined
+from lmc.runtime.executor.code import Operation
+from lmc.runtime.executor.host import HostFunctions, call_host, host_error
+from lmc.runtime.executor.slots import StateHandle, undefined
+from lmc.runtime.executor.task import Task
+from lmc.runtime.origins import join_origins
+
+
+def effectful(task: Task) -> None:
+    """Call a function that may have effects; the effect token keeps the order."""
+    name, function, values = _callee(task, 1)
+    origin = task.origin(1)
+    # The call happens whatever is read later, so what it and its conditions rest on is needed.
+    task.run.needed.append(join_origins((task.frame.control, origin)))
+
+    def returned(value: Any) -> None:
+        task.give([None, value], [None, origin])
+
+    _submit(task, name, function, values, returned)
+
+
+def pure(task: Task) -> None:
+    """Call a function that has no effects."""
+    name, function, values = _callee(task, 0)
+    _submit(task, name, function, values, lambda value: task.give_one(0, value, task.origin()))
+
+
+def _callee(task: Task, first: int) -> tuple[str, Callable[..., Any], list[Any]]:
+    """Return a function's name, the function, and the values to call it with."""
+    values = task.values()[first:]
+    for value in values:
+        if isinstance(value, Undefined):
+            raise undefined(value)
+        if isinstance(value, StateHandle):
+            raise RunError(
+                "a prompt state cannot be handed to a function of your own",
+                hint="hand over what the function needs: s['name'] or s.text()",
+            )
+    if task.step.op == "host.method":
+        name = task.step.attributes["name"]
+        subject = values.pop(0)
+        return f"{type(subject).__name__}.{name}", partial(_call_method, subject, name), values
+    callee = task.step.attributes["callee"]
+    return callee, partial(_find_and_call, task.run.host, callee), values
+
+
+def _find_and_call(host: HostFunctions, callee: str, *args: Any, **keywords: Any) -> Any:
+    # Found on the pool's thread, because an import can take long.
+    return host.find(callee)(*args, **keywords)
+
+
+def _call_method(subject: Any, name: str, *args: Any, **keywords: Any) -> Any:
+    return getattr(subject, name)(*args, **keywords)
+
+
+def _submit(
+    task: Task,
+    name: str,
+    function: Callable[..., Any],
+    values: list[Any],
+    returned: Callable[[Any], None],
+) -> None:
+    names = task.step.attributes.get("keywords") or []
+    split = len(values) - len(names)
+    keywords = dict(zip(names, values[split:], strict=True))
+    positional = values[:split]
+
+    def submit(done: Callable[[Any], None]) -> None:
+        task.run.loop.host.submit(partial(call_host, function, positional, keywords, done))
+
+    def answered(result: Any) -> None:
+        if not isinstance(result, BaseException):
+            task.finish(partial(returned, result[0]))
+        elif isinstance(result, LmcError):
+            task.fail(result)
+        else:
+            task.fail(host_error(name, result, task.step.location))
+
+    task.run.begin(submit, answered, is_host=True)
+
+
+HOST_OPERATIONS: dict[str, Operation] = {
+    "host.call": Operation(effectful),
+    "host.method": Operation(effectful),
+    "host.pure": Operation(pure),
+}

@@ -1,0 +1,190 @@
+"""Run: one instance of a program while it runs: its open calls, its events, its end."""
+
+import itertools
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from lmc.errors import Cancelled, LmcError
+from lmc.ir.calls import CallUsage, GenCall, ScoreCall
+from lmc.ir.target import Backend
+from lmc.runtime.executor.code import PlanCode
+from lmc.runtime.executor.host import HostFunctions
+from lmc.runtime.executor.loop import Loop
+from lmc.runtime.executor.slots import Order
+from lmc.runtime.origins import Origin
+from lmc.runtime.prompt_state import Lineage
+
+OnEvent = Callable[[str, str | None, str, Lineage], None]
+
+HOST = object()
+"""Stands among the open calls for a host function."""
+
+
+class Run:
+    """The part of a run that all its frames share; belongs to the loop's thread.
+
+    Attributes:
+        is_closed: the run has ended: tasks stop, answers that still come are dropped.
+        needed: what effects rest on, which count as needed whatever is read later.
+        pins: prefixes that are kept computed; given back when the run closes.
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        backend: Backend,
+        code: PlanCode | None,
+        host: HostFunctions,
+        *,
+        seed: int,
+        instance: int = 0,
+        on_event: OnEvent | None = None,
+    ) -> None:
+        self.loop = loop
+        self.ready = loop.ready
+        self.backend = backend
+        self.code = code
+        self.host = host
+        self.seed = seed
+        self.instance = instance
+        self.on_event = on_event
+        self.event_error: BaseException | None = None
+        self.on_abort: Callable[[BaseException], None] | None = None
+        self.is_closed = False
+        self.started = time.monotonic()
+        self.usages: list[CallUsage] = []
+        self.first_token: float | None = None
+        self.prologue_tokens = 0
+        self.shared_tokens = 0
+        self.held_back_tokens = 0
+        self.pins: list[Any] = []
+        self.needed: list[Origin | None] = []
+        self._numbers = itertools.count()
+        self._open: dict[int, Any] = {}
+        self._orders: dict[int, Order] = {}
+        self._failed_at: Order | None = None
+        self._on_drained: Callable[[], None] | None = None
+
+    @property
+    def num_open(self) -> int:
+        """Calls, prefills and host functions that have not come back."""
+        return len(self._open)
+
+    def ask(
+        self,
+        call: GenCall | ScoreCall,
+        order: Order,
+        on_answer: Callable[[Any], None],
+        on_text: Callable[[str], None] | None = None,
+    ) -> None:
+        """Submit a model call; `on_answer` gets its result or an exception, on the loop.
+
+        `order` is the place of the asking step in program order.
+        """
+        if self._failed_at is not None and order > self._failed_at:
+            self.ready.append(partial(on_answer, Cancelled("the run has failed before")))
+            return
+        submitted = time.monotonic()
+
+        def answered(result: Any) -> None:
+            self._count(result, submitted)
+            on_answer(result)
+
+        def submit(done: Callable[[Any], None]) -> Any:
+            if isinstance(call, ScoreCall):
+                return self.backend.submit_score(call, done)
+            return self.backend.submit_gen(call, done, on_text and partial(self._text, on_text))
+
+        self.begin(submit, answered, order=order)
+
+    def fail_at(self, order: Order) -> None:
+        """Cancel the calls behind a failure that will end the run; earlier ones go on."""
+        self._failed_at = order if self._failed_at is None else min(order, self._failed_at)
+        for number, place in list(self._orders.items()):
+            ticket = self._open.get(number)
+            if place > self._failed_at and ticket is not None:
+                ticket.cancel()
+
+    def begin(
+        self,
+        submit: Callable[[Callable[[Any], None]], Any],
+        on_answer: Callable[[Any], None],
+        *,
+        is_host: bool = False,
+        order: Order | None = None,
+    ) -> None:
+        """Start something outside; `submit` gets the function to call with its result.
+
+        What `submit` returns is cancelled when the run closes. A host function cannot be
+        cancelled, and the end of the run does not wait for it.
+        """
+        number = next(self._numbers)
+        self._open[number] = HOST if is_host else None
+        if order is not None:
+            self._orders[number] = order
+
+        def done(result: Any) -> None:
+            self.loop.post(partial(self._answered, number, on_answer, result))
+
+        try:
+            ticket = submit(done)
+        except LmcError as error:
+            done(error)
+            return
+        if number in self._open and not is_host:
+            self._open[number] = ticket
+
+    def _text(self, on_text: Callable[[str], None], piece: str) -> None:
+        self.loop.post(partial(self._deliver, on_text, piece))
+
+    def _deliver(self, on_text: Callable[[str], None], piece: str) -> None:
+        if not self.is_closed:
+            on_text(piece)
+
+    def _answered(self, number: int, on_answer: Callable[[Any], None], result: Any) -> None:
+        del self._open[number]
+        self._orders.pop(number, None)
+        if not self.is_closed:
+            on_answer(result)
+        else:
+            self._drain()
+
+    def _drain(self) -> None:
+        if self._on_drained is not None and all(held is HOST for held in self._open.values()):
+            on_drained, self._on_drained = self._on_drained, None
+            on_drained()
+
+    def _count(self, result: Any, submitted: float) -> None:
+        usage = getattr(result, "usage", None)
+        if usage is None:
+            return
+        self.usages.append(usage)
+        if usage.first_token_seconds > 0:
+            first = submitted - self.started + usage.first_token_seconds
+            self.first_token = first if self.first_token is None else min(self.first_token, first)
+
+    def emit(self, kind: str, name: str | None, text: str, lineage: Lineage) -> None:
+        """Tell the listener about text; what it raises ends the run."""
+        if self.on_event is None or not text or self.event_error is not None:
+            return
+        try:
+            self.on_event(kind, name, text, lineage)
+        except Exception as error:
+            # The listener's failure is the caller's own; it is raised where they wait.
+            self.event_error = error
+            if self.on_abort is not None:
+                self.on_abort(error)
+
+    def close(self, on_drained: Callable[[], None]) -> None:
+        """End the run: cancel what is open, then call `on_drained` once all came back."""
+        self.is_closed = True
+        for pin in self.pins:
+            pin.release()
+        self.pins.clear()
+        self._on_drained = on_drained
+        for ticket in list(self._open.values()):
+            if ticket is not None and ticket is not HOST:
+                ticket.cancel()
+        self._drain()

@@ -1,0 +1,235 @@
+"""Sessions and jobs: runs on one loop, from their start to their result."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from lmc.errors import Cancelled
+from lmc.runtime.executor.loop import Loop
+from lmc.runtime.executor.run import Run
+from lmc.runtime.executor.slots import Failure, Slot, StateHandle
+from lmc.runtime.origins import Origin, calls_of
+from lmc.runtime.prompt_state import PromptState
+from lmc.runtime.result import RunResult, RunState, sum_usage
+
+MakeRun = Callable[[Loop], Run]
+
+
+class Session:
+    """A loop and the jobs on it. Closing it cancels what still runs and ends the thread."""
+
+    def __init__(self) -> None:
+        self.loop = Loop(self._find_stalled, self._crash)
+        self.changed = threading.Condition()
+        self._jobs: dict[Job, None] = {}
+
+    def __enter__(self) -> "Session":
+        self.loop.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.cancel()
+        with self.changed:
+            self.changed.wait_for(lambda: not self._jobs)
+        self.loop.stop()
+
+    def start(self, make_run: MakeRun, open_entry: Callable[[Run], Sequence[Slot]]) -> "Job":
+        """Start a run; `open_entry` is called on the loop and returns its result slots."""
+        job = Job(self, make_run(self.loop))
+        with self.changed:
+            self._jobs[job] = None
+        self.loop.post(lambda: job.begin(open_entry))
+        return job
+
+    def cancel(self) -> None:
+        """Cancel all jobs; from any thread."""
+        with self.changed:
+            jobs = list(self._jobs)
+        for job in jobs:
+            job.cancel()
+
+    def ended(self, job: "Job") -> None:
+        """Note that a job has its outcome and nothing of it is left running."""
+        with self.changed:
+            self._jobs.pop(job, None)
+            self.changed.notify_all()
+
+    def _find_stalled(self) -> None:
+        """End jobs that wait for nothing: a bug, told instead of hanging."""
+        for job in list(self._jobs):
+            if job.is_stalled:
+                job.end(RuntimeError("internal error: the run waits for nothing"))
+
+    def _crash(self, error: BaseException) -> None:
+        for job in list(self._jobs):
+            job.end(error)
+
+
+class Job:
+    """One run and its outcome."""
+
+    def __init__(self, session: Session, run: Run, *, is_open: bool = False) -> None:
+        self.run = run
+        self.outcome: RunResult | BaseException | None = None
+        self._session = session
+        self._is_open = is_open
+        self._is_begun = False
+        self._results: Sequence[Slot] = ()
+        self._awaited: list[Slot] = []
+        self._missing = 0
+        run.on_abort = self.end
+
+    @property
+    def is_ended(self) -> bool:
+        """Whether the outcome is there and nothing is left running."""
+        return self not in self._session._jobs
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether the run waits, but for nothing outside."""
+        return self._is_begun and self.outcome is None and self.run.num_open == 0
+
+    def wait(self) -> RunResult:
+        """Return the result, or raise what ended the run.
+
+        A KeyboardInterrupt while waiting cancels the session's jobs and is raised again.
+        """
+        changed = self._session.changed
+        try:
+            with changed:
+                changed.wait_for(lambda: self.is_ended)
+        except BaseException:
+            self._session.cancel()
+            raise
+        assert self.outcome is not None, "an ended job has an outcome"
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
+
+    def cancel(self) -> None:
+        """End the run with Cancelled; from any thread."""
+        self._session.loop.post(lambda: self.end(Cancelled("the run was cancelled")))
+
+    # -- on the loop -----------------------------------------------------------------------
+
+    def begin(self, open_entry: Callable[[Run], Sequence[Slot]]) -> None:
+        """Open the program's frame and wait for its results."""
+        if self.outcome is not None:
+            return
+        try:
+            self._results = open_entry(self.run)
+        except Exception as error:
+            # Raised where the caller waits, like every other failure of the run.
+            self.end(error)
+            return
+        self._is_begun = True
+        self._await(list(self._results))
+
+    def _await(self, slots: list[Slot]) -> None:
+        self._awaited += slots
+        pending = [slot for slot in slots if not slot.is_done]
+        self._missing = len(pending) + 1
+        for slot in pending:
+            slot.waiters.append(lambda slot=slot: self._one_done(slot))  # type: ignore[union-attr]
+        self._one_done(None)
+
+    def _one_done(self, slot: Slot | None) -> None:
+        if slot is not None and slot.failure is not None:
+            self.run.fail_at(slot.failure.order)
+        self._missing -= 1
+        if self._missing or self.outcome is not None:
+            return
+        failures = [slot.failure for slot in self._awaited if slot.failure is not None]
+        if failures:
+            self.end(first_failure(failures).error)
+            return
+        values = [slot.value for slot in self._results]
+        contents = [handle.content for handle in held_handles(values)]
+        missing = [slot for slot in contents if slot not in self._awaited]
+        if missing:
+            self._await(missing)
+        else:
+            self.end(self._result())
+
+    def end(self, outcome: RunResult | BaseException) -> None:
+        """Fix the outcome, if none is fixed; it is told when nothing is left running."""
+        if self.outcome is None:
+            self.outcome = outcome
+            self.run.close(lambda: self._session.ended(self))
+
+    def _result(self) -> RunResult:
+        state, value = self._results[-2:]
+        return make_result(self.run, state.value.content.value, value.value, value.origin)
+
+
+def first_failure(failures: Sequence[Failure]) -> Failure:
+    """Return the failure that comes first in program order."""
+    return min(failures, key=lambda failure: failure.order)
+
+
+def make_result(
+    run: Run, state: PromptState, value: Any, origin: Origin | None, read: Sequence[Any] = ()
+) -> RunResult:
+    """Return the result of a run that has come to its end.
+
+    `read` holds further origins that count as needed.
+    """
+    origins = [origin, *state.all_origins(), *run.needed, *read]
+    for handle in held_handles([value, *state.variables.values()]):
+        origins += handle.content.value.all_origins()
+    made = sorted(calls_of(origins), key=lambda call: call[:2])
+    usage = sum_usage(
+        run.usages,
+        prologue_tokens=run.prologue_tokens,
+        shared_tokens=run.shared_tokens,
+        held_back_tokens=run.held_back_tokens,
+        first_token_seconds=run.first_token,
+        seconds=time.monotonic() - run.started,
+    )
+    variables = {name: exported(held) for name, held in state.variables.items()}
+    return RunResult(
+        value=exported(value),
+        state=RunState(state, variables),
+        calls=[record for _, _, record in made],
+        usage=usage,
+        seed=run.seed,
+        instance=run.instance,
+    )
+
+
+def held_handles(values: Sequence[Any]) -> list[StateHandle]:
+    """Return the states that lie in values, also within lists, dicts and other states."""
+    return list(dict.fromkeys(_find_handles(values)))
+
+
+def _find_handles(values: Sequence[Any]) -> Iterator[StateHandle]:
+    pending = list(values)
+    seen: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if isinstance(value, (list, tuple, dict, StateHandle)):
+            if id(value) in seen:
+                continue
+            seen.add(id(value))
+        if isinstance(value, StateHandle):
+            yield value
+            if value.content.is_done and value.content.failure is None:
+                pending += value.content.value.variables.values()
+        elif isinstance(value, (list, tuple)):
+            pending += value
+        elif isinstance(value, dict):
+            pending += value.values()
+
+
+def exported(value: Any) -> Any:
+    """Return a value with every state in it as a RunState, to be read."""
+    if isinstance(value, StateHandle):
+        content = value.content.value
+        held = {name: exported(item) for name, item in content.variables.items()}
+        return RunState(content, held)
+    if not held_handles([value]):
+        return value
+    if isinstance(value, dict):
+        return {key: exported(item) for key, item in value.items()}
+    return type(value)(exported(item) for item in value)

@@ -1,0 +1,172 @@
+"""The ops on prompt states that ask no model."""
+
+from collections.abc import Callable
+from typing import Any
+
+from lmc.errors import RunError
+from lmc.ir.evaluate import Undefined
+from lmc.runtime.executor.code import Operation
+from lmc.runtime.executor.slots import StateHandle, link, undefined
+from lmc.runtime.executor.task import Task
+from lmc.runtime.origins import Origin, join_origins, needing, shape_of
+from lmc.runtime.prompt_state import Lineage, PromptState, root_state
+
+MAX_CHILDREN = 65_536
+
+
+def give_state(task: Task, before: PromptState, state: PromptState) -> None:
+    """Give the first output its content, and tell the listener what text was added."""
+    run = task.run
+    if run.on_event is not None and state.text_len > before.text_len:
+        added = state.tail(state.text_len - before.text_len)
+        run.emit("text", None, added, state.lineage)
+    task.give_one(0, state)
+
+
+def prompt(task: Task) -> None:
+    """Open the root state of the running program."""
+    lineage = task.frame.scope.lineage
+    handle: StateHandle = task.output(0).value
+    handle.identity.resolve((lineage, 0), None, task.run.ready)
+    task.give_one(0, root_state(task.run.backend.target, lineage))
+
+
+def extend(task: Task) -> None:
+    """Append text."""
+    text = task.value(1)
+    if isinstance(text, Undefined):
+        raise undefined(text)
+    before = task.state()
+    give_state(task, before, before.extend(text, task.slot(1).origin))
+
+
+def marker(task: Task) -> None:
+    """Open or close a turn, or append a control token."""
+    before, attributes = task.state(), task.step.attributes
+    match task.step.op:
+        case "lm.begin":
+            state = before.begin(attributes["role"])
+        case "lm.end":
+            state = before.end(attributes["role"])
+        case _:
+            state = before.control_token(attributes["token"])
+    give_state(task, before, state)
+
+
+def tick(task: Task) -> None:
+    """Count calls that a pass dropped."""
+    task.give_one(0, task.state().tick(task.step.attributes["n"]))
+
+
+def variable_name(task: Task, position: int) -> tuple[str, Origin | None]:
+    """Return the name of the variable that a step is about: an attribute or an input."""
+    if len(task.step.inputs) <= position:
+        return task.step.attributes["name"], None
+    name = task.value(position)
+    if not isinstance(name, str):
+        raise RunError(f"a variable's name is a str, not {name!r:.80}")
+    return name, task.slot(position).origin
+
+
+def set_variable(task: Task) -> None:
+    """Set a variable."""
+    value = task.value(1)
+    if isinstance(value, Undefined):
+        raise undefined(value)
+    name, origin = variable_name(task, 2)
+    state = task.state().set(name, value, task.slot(1).origin)
+    if origin is not None:
+        state = state.naming(origin)
+    task.give_one(0, state)
+
+
+def get_variable(task: Task) -> None:
+    """Read a variable, or the meta dict of the call that set it."""
+    state = task.state()
+    name, origin = variable_name(task, 1)
+    value = state.get(name) if task.step.op == "lm.get" else state.meta(name)
+    known_after = join_origins((state.name_origin, origin))
+    task.give_one(0, value, needing(state.origins.get(name), known_after))
+
+
+def has_variable(task: Task) -> None:
+    """Tell whether a variable is set."""
+    state = task.state()
+    name, origin = variable_name(task, 1)
+    task.give_one(0, name in state.variables, join_origins((state.name_origin, origin)))
+
+
+def read_text(task: Task) -> None:
+    """Read the whole text or the turns."""
+    state = task.state()
+    value: Any = state.text() if task.step.op == "lm.text" else state.messages()
+    task.give_one(0, value, state.text_origin)
+
+
+def fork(task: Task) -> None:
+    """Fork a state: children are handles at once, their contents follow the parent's."""
+    parent = task.handle()
+    count: Any = task.step.attributes.get("count")
+    origin = None
+    if count is None:
+        count, origin = task.value(1), task.slot(1).origin
+    if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_CHILDREN:
+        raise RunError(f"cannot fork {count!r:.80} children", hint=f"0 to {MAX_CHILDREN}")
+    children = [_child(task, parent, index, origin) for index in range(count)]
+    task.give_one(1, children, origin)
+    link(parent.content, task.output(0).value.content, task.run.ready, change=_ticked(task))
+
+
+def _child(task: Task, parent: StateHandle, index: int, origin: Origin | None) -> StateHandle:
+    """Return one child's handle."""
+
+    def identity(of_parent: tuple[Lineage, int]) -> tuple[Lineage, int]:
+        lineage, ordinal = of_parent
+        return (*lineage, f"fork{ordinal}.{index}"), 0
+
+    def content(state: PromptState) -> PromptState:
+        return state.needing(task.slot(0).origin).child(index)
+
+    child, ready = StateHandle(), task.run.ready
+    link(parent.identity, child.identity, ready, change=identity)
+    link(parent.content, child.content, ready, change=content, control=origin)
+    return child
+
+
+def _ticked(task: Task) -> Callable[[PromptState], PromptState]:
+    origin = task.slot(0).origin
+    return lambda state: state.needing(origin).tick()
+
+
+def join(task: Task) -> None:
+    """Join children into the parent, once all their contents are there."""
+    children = task.value(1)
+    is_list = isinstance(children, (list, tuple))
+    if not is_list or not all(isinstance(child, StateHandle) for child in children):
+        raise RunError("join takes a list of prompt states")
+
+    def joined() -> None:
+        parent = task.state()
+        contents = [child.content.value for child in children]
+        state = parent.join(contents, task.step.attributes["mode"])
+        give_state(task, parent, state.needing(shape_of(task.slot(1).origin)))
+
+    task.wait([child.content for child in children], joined)
+
+
+STATE_OPERATIONS: dict[str, Operation] = {
+    "lm.prompt": Operation(prompt),
+    "lm.extend": Operation(extend, reads=(0,), ticks=0),
+    "lm.begin": Operation(marker, reads=(0,), ticks=0),
+    "lm.end": Operation(marker, reads=(0,), ticks=0),
+    "lm.control": Operation(marker, reads=(0,), ticks=0),
+    "lm.tick": Operation(tick, reads=(0,), ticks=1),
+    "lm.set": Operation(set_variable, reads=(0,), ticks=0),
+    "lm.get": Operation(get_variable, reads=(0,)),
+    "lm.meta": Operation(get_variable, reads=(0,)),
+    "lm.has": Operation(has_variable, reads=(0,)),
+    "lm.text": Operation(read_text, reads=(0,)),
+    "lm.messages": Operation(read_text, reads=(0,)),
+    "lm.fork": Operation(fork, ticks=1),
+    "lm.join": Operation(join, reads=(0,), ticks=0),
+}

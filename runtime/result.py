@@ -1,0 +1,154 @@
+"""What a run gives: value, final state, the calls that it needed, and what they took."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult
+from lmc.runtime.prompt_state import Lineage, PromptState
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One model call with its answer.
+
+    Attributes:
+        name: the program's name for the call; "" for an unnamed one.
+        lineage: lineage of the state that it was made on.
+        ordinal: its number in that lineage.
+        sample: which of n samples; for a select, 1 marks the score without context.
+        call: what was asked.
+        result: what came back.
+    """
+
+    name: str
+    lineage: Lineage
+    ordinal: int
+    sample: int
+    call: GenCall | ScoreCall
+    result: GenResult | ScoreResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunUsage:
+    """Token counts of all model calls of a run, and times in seconds.
+
+    `calls` counts calls that were answered, also those that nothing needed in the end.
+    `prologue_tokens` were computed for constant prefixes by this run (shared ones count
+    where they were computed first), `shared_tokens` for common prefixes of groups;
+    `held_back_tokens` is the longest tail of a constant prefix that could not be computed
+    ahead.
+    """
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    forced_tokens: int = 0
+    decode_steps: int = 0
+    prologue_tokens: int = 0
+    shared_tokens: int = 0
+    held_back_tokens: int = 0
+    first_token_seconds: float | None = None
+    seconds: float = 0.0
+
+    @property
+    def computed_tokens(self) -> int:
+        """Context tokens whose KV had to be computed by the calls themselves."""
+        return self.prompt_tokens - self.cached_tokens
+
+
+def sum_usage(
+    usages: Iterable[CallUsage],
+    *,
+    prologue_tokens: int = 0,
+    shared_tokens: int = 0,
+    held_back_tokens: int = 0,
+    first_token_seconds: float | None = None,
+    seconds: float = 0.0,
+) -> RunUsage:
+    """Add up the usage of calls."""
+    listed = list(usages)
+    return RunUsage(
+        calls=len(listed),
+        prompt_tokens=sum(u.prompt_tokens for u in listed),
+        cached_tokens=sum(u.cached_tokens for u in listed),
+        output_tokens=sum(u.output_tokens for u in listed),
+        forced_tokens=sum(u.forced_tokens for u in listed),
+        decode_steps=sum(u.decode_steps for u in listed),
+        prologue_tokens=prologue_tokens,
+        shared_tokens=shared_tokens,
+        held_back_tokens=held_back_tokens,
+        first_token_seconds=first_token_seconds,
+        seconds=seconds,
+    )
+
+
+class RunState:
+    """A finished prompt state, to be read."""
+
+    def __init__(self, state: PromptState, variables: dict[str, Any] | None = None) -> None:
+        self._state = state
+        self._variables = state.variables if variables is None else variables
+
+    def __repr__(self) -> str:
+        return f"<state {self._state.text_len} characters, variables {list(self.variables)}>"
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The named variables with their values."""
+        return dict(self._variables)
+
+    @property
+    def lineage(self) -> Lineage:
+        """The path of forks and nested calls that made the state."""
+        return self._state.lineage
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a variable; raises RunError, listing the names, where it is not set."""
+        self._state.get(name)
+        return self._variables[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._state.variables
+
+    def text(self) -> str:
+        """Return the whole text, control tokens spelled out."""
+        return self._state.text()
+
+    def messages(self) -> list[dict[str, str]]:
+        """Return the turns as {'role', 'content'} dicts."""
+        return self._state.messages()
+
+    def get_meta_info(self, name: str) -> Any:
+        """Return the meta dict of the call that set a variable."""
+        return self._state.meta(name)
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The result of a run.
+
+    Attributes:
+        value: what the program returned; states in it are RunStates.
+        state: the final root state.
+        calls: the model calls that the result needed, in program order.
+        usage: what all calls took.
+        seed: the seed that the random keys were derived from.
+        instance: the index of this run in its batch.
+    """
+
+    value: Any
+    state: RunState
+    calls: list[CallRecord] = field(default_factory=list)
+    usage: RunUsage = field(default_factory=RunUsage)
+    seed: int = 0
+    instance: int = 0
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a variable of the final state."""
+        return self.state[name]
+
+    def text(self) -> str:
+        """Return the text of the final state."""
+        return self.state.text()
