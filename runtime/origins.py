@@ -133,7 +133,8 @@ def _looked_into(
 ) -> list[Origin | None] | None:
     """Return the origins for ops that look into a container, or change one item; else None."""
     subject = origins[0]
-    assert subject is not None and subject.items is not None, "the caller looked"
+    assert subject is not None, "the caller looked"
+    assert subject.items is not None, "the caller looked"
     if op == "val.index":
         if isinstance(values[1], slice):
             return None

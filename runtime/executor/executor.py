@@ -111,7 +111,7 @@ class Executor:
             for number, args in enumerate(batch)
         )
         with self._session() as session:
-            for job in _in_order(session, starts, limit):
+            for job in _Queue(session, starts, limit):
                 try:
                     yield job.wait()
                 except LmcError as error:
@@ -181,38 +181,47 @@ class _Kept:
             self._sessions.remove(self._session)
 
 
-def _in_order(
-    session: Session, starts: Iterator[Callable[[Session], Job]], limit: int
-) -> Iterator[Job]:
-    """Yield ended jobs in the order of their starts, keeping `limit` of them running."""
-    jobs: deque[Job] = deque()
-    is_exhausted = False
-    while True:
-        num_running = sum(not job.is_ended for job in jobs)
-        while not is_exhausted and num_running < limit and len(jobs) < limit * LOOKAHEAD:
-            start = next(starts, None)
-            if start is None:
-                is_exhausted = True
+class _Queue:
+    """Jobs of a batch in order: started as others end, handed out one after another."""
+
+    def __init__(
+        self, session: Session, starts: Iterator[Callable[[Session], Job]], limit: int
+    ) -> None:
+        self._session = session
+        self._starts = starts
+        self._limit = limit
+        self._jobs: deque[Job] = deque()
+        self._is_exhausted = False
+
+    def __iter__(self) -> Iterator[Job]:
+        self._fill()
+        while self._jobs:
+            if not self._jobs[0].is_ended:
+                self._wait()
             else:
-                jobs.append(start(session))
-                num_running += 1
-        if not jobs:
-            return
-        if jobs[0].is_ended:
-            yield jobs.popleft()
-            continue
-        num_ended = len(jobs) - num_running
-        try:
-            with session.changed:
-                session.changed.wait_for(
-                    lambda: (
-                        jobs[0].is_ended
-                        or (not is_exhausted and sum(j.is_ended for j in jobs) > num_ended)
-                    )  # noqa: B023
-                )
-        except BaseException:
-            session.cancel()
-            raise
+                yield self._jobs.popleft()
+            self._fill()
+
+    def _num_running(self) -> int:
+        return sum(not job.is_ended for job in self._jobs)
+
+    def _has_room(self) -> bool:
+        is_short = len(self._jobs) < self._limit * LOOKAHEAD
+        return not self._is_exhausted and is_short and self._num_running() < self._limit
+
+    def _fill(self) -> None:
+        while self._has_room():
+            start = next(self._starts, None)
+            if start is None:
+                self._is_exhausted = True
+            else:
+                self._jobs.append(start(self._session))
+
+    def _wait(self) -> None:
+        """Wait until the first job has ended, or another one can be started."""
+        changed = self._session.changed
+        with changed:
+            changed.wait_for(lambda: self._jobs[0].is_ended or self._has_room())
 
 
 def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:

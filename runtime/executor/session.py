@@ -42,6 +42,13 @@ class Session:
         self.loop.post(lambda: job.begin(open_entry))
         return job
 
+    def open(self, make_run: MakeRun) -> "Job":
+        """Return a job whose steps are made outside; `begin` ends it with their results."""
+        job = Job(self, make_run(self.loop))
+        with self.changed:
+            self._jobs[job] = None
+        return job
+
     def cancel(self) -> None:
         """Cancel all jobs; from any thread."""
         with self.changed:
@@ -69,11 +76,10 @@ class Session:
 class Job:
     """One run and its outcome."""
 
-    def __init__(self, session: Session, run: Run, *, is_open: bool = False) -> None:
+    def __init__(self, session: Session, run: Run) -> None:
         self.run = run
         self.outcome: RunResult | BaseException | None = None
         self._session = session
-        self._is_open = is_open
         self._is_begun = False
         self._results: Sequence[Slot] = ()
         self._awaited: list[Slot] = []
@@ -107,14 +113,40 @@ class Job:
             raise self.outcome
         return self.outcome
 
+    def wait_for(self, slot: Slot) -> None:
+        """Wait until a slot is done, or raise what ended the run before."""
+        changed = self._session.changed
+
+        def notify() -> None:
+            with changed:
+                changed.notify_all()
+
+        def watch() -> None:
+            if slot.waiters is None:
+                notify()
+            else:
+                slot.waiters.append(notify)
+
+        self._session.loop.post(watch)
+        with changed:
+            changed.wait_for(lambda: slot.is_done or self.outcome is not None)
+        if not slot.is_done and isinstance(self.outcome, BaseException):
+            raise self.outcome
+
     def cancel(self) -> None:
         """End the run with Cancelled; from any thread."""
         self._session.loop.post(lambda: self.end(Cancelled("the run was cancelled")))
 
     # -- on the loop -----------------------------------------------------------------------
 
-    def begin(self, open_entry: Callable[[Run], Sequence[Slot]]) -> None:
-        """Open the program's frame and wait for its results."""
+    def begin(
+        self, open_entry: Callable[[Run], Sequence[Slot]], read: Sequence[Origin | None] = ()
+    ) -> None:
+        """Open the program's frame and wait for its results.
+
+        `read` are origins that count as needed besides those of the results.
+        """
+        self.run.needed.extend(read)
         if self.outcome is not None:
             return
         try:
@@ -155,7 +187,9 @@ class Job:
     def end(self, outcome: RunResult | BaseException) -> None:
         """Fix the outcome, if none is fixed; it is told when nothing is left running."""
         if self.outcome is None:
-            self.outcome = outcome
+            with self._session.changed:
+                self.outcome = outcome
+                self._session.changed.notify_all()
             self.run.close(lambda: self._session.ended(self))
 
     def _result(self) -> RunResult:
@@ -168,14 +202,9 @@ def first_failure(failures: Sequence[Failure]) -> Failure:
     return min(failures, key=lambda failure: failure.order)
 
 
-def make_result(
-    run: Run, state: PromptState, value: Any, origin: Origin | None, read: Sequence[Any] = ()
-) -> RunResult:
-    """Return the result of a run that has come to its end.
-
-    `read` holds further origins that count as needed.
-    """
-    origins = [origin, *state.all_origins(), *run.needed, *read]
+def make_result(run: Run, state: PromptState, value: Any, origin: Origin | None) -> RunResult:
+    """Return the result of a run that has come to its end."""
+    origins = [origin, *state.all_origins(), *run.needed]
     for handle in held_handles([value, *state.variables.values()]):
         origins += handle.content.value.all_origins()
     made = sorted(calls_of(origins), key=lambda call: call[:2])

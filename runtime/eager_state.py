@@ -1,0 +1,264 @@
+"""States of eager mode: objects with the language's operators, over the executor's states."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lmc.errors import RunError
+from lmc.ir import expressions as ex
+from lmc.ir.expressions import GEN_PARAMS, SELECT_PARAMS
+from lmc.runtime.executor.slots import StateHandle
+from lmc.runtime.executor.task import Scope
+from lmc.runtime.prompt_state import Lineage
+
+if TYPE_CHECKING:
+    from lmc.runtime.eager import EagerRun
+
+ROLES = ("system", "user", "assistant")
+
+
+class EagerState:
+    """A prompt in progress as the body of a program sees it: `s`.
+
+    `lineage` and `ordinal` place its next call, as in a compiled run.
+    """
+
+    __iter__ = None
+
+    def __init__(
+        self, run: "EagerRun", scope: Scope, handle: StateHandle, lineage: Lineage
+    ) -> None:
+        self.handle = handle
+        self.lineage = lineage
+        self.ordinal = 0
+        self._run = run
+        self._scope = scope
+
+    def __repr__(self) -> str:
+        return f"<state {'/'.join(self.lineage) or 'root'}>"
+
+    def __str__(self) -> str:
+        raise self._error("a prompt state is not text", "use its text(): s.text()")
+
+    def __format__(self, spec: str) -> str:
+        return str(self)
+
+    # -- appending -------------------------------------------------------------------------
+
+    def __iadd__(self, value: Any) -> "EagerState":
+        """Append text or an expression of the language."""
+        for part in self._parts(value):
+            self._append(part)
+        return self
+
+    def _parts(self, value: Any) -> Sequence[Any]:
+        try:
+            return ex.sequence(value).parts
+        except TypeError as error:
+            raise self._error(str(error), "make it a str first: str(...)") from None
+
+    def _append(self, part: Any) -> None:
+        match part:
+            case str():
+                self._step("lm.extend", part)
+            case ex.Gen(name, params):
+                self._call("lm.gen", name, params, GEN_PARAMS)
+            case ex.Select(name, choices, params):
+                self._call("lm.select", name, params, SELECT_PARAMS, list(choices))
+            case ex.RoleBegin(role):
+                self._step("lm.begin", role=role)
+            case ex.RoleEnd(role):
+                self._step("lm.end", role=role)
+            case ex.Control(token):
+                self._step("lm.control", token=token)
+            case _:
+                raise self._error(f"cannot append {type(part).__name__} to a prompt")
+
+    def _step(self, op: str, *inputs: Any, num_values: int = 0, **attributes: Any) -> list[Any]:
+        """Apply an op that gives this state its next content; return its other outputs."""
+        made = self._run.apply(
+            op, (self.handle, *inputs), attributes, self._scope, num_values=num_values
+        )
+        self.handle = made[0].value
+        return made[1:]
+
+    def _call(
+        self,
+        op: str,
+        name: str | None,
+        params: dict[str, Any],
+        allowed: Sequence[str],
+        *inputs: Any,
+    ) -> None:
+        known = {key: params[key] for key in allowed if key in params}
+        attributes: dict[str, Any] = {"params": known, "dynamic": []}
+        if name is not None:
+            attributes["name"] = name
+        self._step(op, *inputs, num_values=2, **attributes)
+        self.ordinal += 1
+
+    def tick(self) -> None:
+        """Count a call."""
+        self._step("lm.tick", n=1)
+        self.ordinal += 1
+
+    # -- reading ---------------------------------------------------------------------------
+
+    def _read(self, op: str, **attributes: Any) -> Any:
+        made = self._run.apply(
+            op, (self.handle,), attributes, self._scope, num_values=1, gives_state=False
+        )
+        return self._run.wait(made[0])
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a variable; waits for it."""
+        return self._read("lm.get", name=self._name(name))
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set a variable; the prompt is unchanged."""
+        if isinstance(value, (EagerState, EagerForks)):
+            raise self._error("a variable cannot hold a prompt state", "keep it under a name")
+        self._step("lm.set", value, name=self._name(name))
+
+    def __contains__(self, name: str) -> bool:
+        return self._read("lm.has", name=self._name(name))
+
+    def _name(self, name: Any) -> str:
+        if not isinstance(name, str):
+            raise self._error(f"a variable's name is a str, not {name!r:.80}")
+        return name
+
+    def text(self) -> str:
+        """Return the whole text, control tokens spelled out; waits for it."""
+        return self._read("lm.text")
+
+    def messages(self) -> list[dict[str, str]]:
+        """Return the turns as {'role', 'content'} dicts; waits for them."""
+        return self._read("lm.messages")
+
+    def get_meta_info(self, name: str) -> Any:
+        """Return the meta dict of the call that set a variable."""
+        return self._read("lm.meta", name=self._name(name))
+
+    def get_var(self, name: str) -> Any:
+        """Return a variable."""
+        return self[name]
+
+    def set_var(self, name: str, value: Any) -> None:
+        """Set a variable."""
+        self[name] = value
+
+    def sync(self) -> None:
+        """Do nothing: reading a value waits for it."""
+
+    def error(self) -> None:
+        """Return None: errors are raised where they are noticed."""
+
+    # -- roles -----------------------------------------------------------------------------
+
+    def system(self, expr: Any = None) -> Any:
+        """Append a system turn, or open one for a with statement."""
+        return self._role("system", expr)
+
+    def user(self, expr: Any = None) -> Any:
+        """Append a user turn, or open one for a with statement."""
+        return self._role("user", expr)
+
+    def assistant(self, expr: Any = None) -> Any:
+        """Append an assistant turn, or open one for a with statement."""
+        return self._role("assistant", expr)
+
+    def _role(self, role: str, expr: Any) -> AbstractContextManager[None] | None:
+        if expr is None:
+            return self._turn(role)
+        parts = self._parts(expr)
+        self += ex.Sequence((ex.RoleBegin(role), *parts, ex.RoleEnd(role)))
+        return None
+
+    @contextmanager
+    def _turn(self, role: str) -> Iterator[None]:
+        self._append(ex.RoleBegin(role))
+        yield
+        self._append(ex.RoleEnd(role))
+
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        role, _, side = name.rpartition("_")
+        if role in ROLES and side in ("begin", "end"):
+            part = ex.RoleBegin(role) if side == "begin" else ex.RoleEnd(role)
+            return lambda: self._append(part)
+        raise AttributeError(f"a state has no attribute {name!r}")
+
+    @contextmanager
+    def var_scope(self, name: str) -> Iterator[None]:
+        """Set a variable to everything that is appended inside."""
+        start = len(self.text())
+        yield
+        self[name] = self.text()[start:]
+
+    # -- forks -----------------------------------------------------------------------------
+
+    def fork(self, size: int = 1, position_ids_offset: Any = None) -> "EagerForks":
+        """Return `size` children that go on from here on their own."""
+        (children,) = self._step("lm.fork", size, num_values=1)
+        handles = self._run.wait(children)
+        paths = [(*self.lineage, f"fork{self.ordinal}.{index}") for index in range(len(handles))]
+        self.ordinal += 1
+        states = [
+            EagerState(self._run, self._scope, handle, lineage)
+            for handle, lineage in zip(handles, paths, strict=True)
+        ]
+        return EagerForks(self, states)
+
+    def copy(self) -> "EagerState":
+        """Return a copy that goes on on its own: a fork of one."""
+        return self.fork(1)[0]
+
+    def join(self, children: "EagerForks", mode: str) -> None:
+        """Join children into this state."""
+        self._step("lm.join", [child.handle for child in children], mode=mode)
+
+    def _error(self, message: str, hint: str | None = None) -> RunError:
+        return RunError(message, hint=hint, location=self._run.locate())
+
+
+class EagerForks:
+    """The children of a fork."""
+
+    def __init__(self, parent: EagerState, forks: list[EagerState]) -> None:
+        self.forks = forks
+        self._parent = parent
+
+    def __len__(self) -> int:
+        return len(self.forks)
+
+    def __iter__(self) -> Iterator[EagerState]:
+        return iter(self.forks)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a child, or a list of some."""
+        return self.forks[index]
+
+    def __setitem__(self, index: int, value: EagerState) -> None:
+        """Put back a child: what `forks[i] += ...` does."""
+        if not isinstance(value, EagerState):
+            self._refuse("only states stand among the children of a fork")
+        self.forks[index] = value
+
+    def __iadd__(self, value: Any) -> "EagerForks":
+        """Append to every child: the same, the i-th of a list, or what value(i) gives."""
+        if isinstance(value, (list, tuple)):
+            if len(value) != len(self.forks):
+                self._refuse(f"{len(value)} values for {len(self.forks)} children")
+            for child, item in zip(self.forks, value, strict=True):
+                child += item
+        else:
+            for index, child in enumerate(self.forks):
+                child += value(index) if callable(value) else value
+        return self
+
+    def join(self, mode: str = "gather_variable") -> None:
+        """Join the children into the state that was forked."""
+        self._parent.join(self, mode)
+
+    def _refuse(self, message: str) -> NoReturn:
+        raise self._parent._error(message)
