@@ -132,7 +132,7 @@ class StableBorder:
         if end == len(text):
             group = self._spec.digit_group
             return not (group and len(word) == group and word.isascii() and word.isdigit())
-        if start >= blank_from or (end > blank_from and _is_blank(word)):
+        if start >= blank_from:
             return True
         return word[0] == "'" and start >= len(text) - 2
 
@@ -279,13 +279,11 @@ def _common_prefix(lists: Iterable[list[int]]) -> int:
     return len(common or ())
 
 
-def _is_blank(word: str) -> bool:
-    """Whether a word may be white space to the pattern (a superset is safe)."""
-    return word.isspace()
-
-
 def _blank_tail(text: str) -> int:
-    """Return where the white space at the end of a text starts."""
+    """Return where the white space at the end of a text starts.
+
+    Python strips a superset of what the patterns take for white space, which is safe.
+    """
     return len(text.rstrip())
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from lmc.codegen.target import oracle_target
 from lmc.codegen.tokenizer import FastTokenizer
+from lmc.codegen.tokenizer_bytes import byte_alphabet
 from lmc.codegen.tokenizer_gguf import read_metadata
 from lmc.codegen.tokenizer_json import (
     BYTE_LEVEL,
@@ -22,9 +23,14 @@ from lmc.codegen.tokenizer_json import (
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 
 
-def variant(**changes: Any) -> FastTokenizer:
-    """Return the oracle's tokenizer with parts of its JSON replaced."""
+def variant(*, replace: bool = False, **changes: Any) -> FastTokenizer:
+    """Return the oracle's tokenizer with parts of its JSON changed.
+
+    `replace` says that the model and the added tokens given take the oracle's place.
+    """
     data = json.loads(oracle_target().tokenizer.spec.model_json)
+    if replace:
+        data |= {"model": {}, "added_tokens": []}
     data["model"] |= changes.pop("model", {})
     data["added_tokens"] += changes.pop("added_tokens", [])
     spec = make_spec(
@@ -109,6 +115,8 @@ def tokenizers() -> dict[str, FastTokenizer]:
         "metaspace": _metaspace(),
     }
 
+
+__all__ = ("byte_alphabet", "split_pattern")
 
 NAMES = (
     "smollm", "gpt2", "llama3", "qwen2", "added", "prefixed", "sentencepiece", "metaspace"
