@@ -1,0 +1,322 @@
+"""Calls: what is called, its arguments, builtins, and calls of host functions."""
+
+import ast
+import builtins
+from typing import Any
+
+from lmc.frontend.capture.emitter import describe, kind_of
+from lmc.frontend.capture.inline import Inlining
+from lmc.frontend.capture.store import cells_of
+from lmc.frontend.capture.types import FRESH_CALLS, PICKING_CALLS, call_type
+from lmc.frontend.capture.values import (
+    Abstract,
+    Builtin,
+    Closure,
+    Element,
+    HostObject,
+    Iterable,
+    Known,
+    Method,
+    Plain,
+    ProgramRef,
+    Ref,
+    Tuple,
+    Word,
+    has_states,
+)
+from lmc.ir.core import Value
+from lmc.ir.evaluate import FUNCTIONS
+from lmc.ir.types import INT, PY, Type, list_of
+
+CONSUMERS = frozenset({
+    "list", "tuple", "set", "sorted", "sum", "min", "max", "dict", "enumerate", "zip", "reversed",
+    "map", "filter", "any", "all",
+})  # fmt: skip
+"""Functions that use up a generator at once."""
+
+_CLASS_NAMES = ("int", "float", "str", "bool", "list", "dict", "tuple", "set")
+
+
+class Calls(Inlining):
+    """Walks call expressions."""
+
+    def _expr_Call(self, node: ast.Call) -> Abstract:
+        before, self.called = self.called, node.func
+        callee = self.expression(node.func)
+        self.called = before
+        match callee:
+            case Word(name):
+                return self.word_call(name, node)
+            case Method():
+                return self.method_call(callee, node)
+            case ProgramRef(program):
+                return self.program_call(program, node)
+            case Builtin(name):
+                return self._builtin(name, node)
+            case Closure():
+                arguments, keywords = self.call_arguments(node)
+                return self.inline(callee, arguments, keywords, node)
+            case HostObject(obj, name):
+                arguments, keywords = self.call_arguments(node)
+                return self.host_object_call(obj, name, arguments, keywords, node)
+            case _:
+                self.fail(node.func, f"{describe(callee)} cannot be called here",
+                          "call a function by its name")  # fmt: skip
+
+    def call_arguments(  # type: ignore[override]
+        self, node: ast.Call
+    ) -> tuple[list[Abstract], dict[str, Abstract]]:
+        """Walk a call's arguments in order."""
+        arguments: list[Abstract] = []
+        for argument in node.args:
+            if isinstance(argument, ast.Starred):
+                inner = self.expression(argument.value)
+                if not isinstance(inner, Tuple):
+                    self.fail(argument, "a starred argument of unknown length",
+                              "pass the list itself, or write the arguments out")  # fmt: skip
+                arguments += inner.items
+            else:
+                arguments.append(self.argument(argument, node))
+        keywords: dict[str, Abstract] = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.fail(keyword.value, "**arguments cannot be captured", "write them out")
+            keywords[keyword.arg] = self.expression(keyword.value)
+        return arguments, keywords
+
+    def argument(self, argument: ast.expr, call: ast.Call) -> Abstract:
+        """Walk one argument; `sep.join(x for ...)` uses a generator up."""
+        joins = isinstance(call.func, ast.Attribute) and call.func.attr in ("join", "extend")
+        return self.consumed(argument) if joins else self.expression(argument)
+
+    def consumed(self, node: ast.expr) -> Abstract:  # type: ignore[override]
+        """Walk an argument that is used up at once, so that a generator may be a list."""
+        if isinstance(node, ast.GeneratorExp):
+            return self.comprehension(node)
+        found = self.expression(node)
+        if isinstance(found, Iterable):
+            return self.listed(found, node)
+        return found
+
+    # Builtins.
+
+    def _builtin(self, name: str, node: ast.Call) -> Abstract:
+        if name in ("any", "all") and len(node.args) == 1:
+            if isinstance(node.args[0], ast.GeneratorExp):
+                return self.quantified(node.args[0], is_any=name == "any")
+        if name == "next" and len(node.args) == 2 and isinstance(node.args[0], ast.GeneratorExp):
+            # Python computes the default before the generator's first step, after its first
+            # iterable; a default with calls in it would need that order.
+            if self.static(node.args[1]) is None or not isinstance(node.args[1], ast.Call):
+                return self.first_of(node.args[0], self.expression(node.args[1]))
+        if name == "isinstance":
+            return self._isinstance(node)
+        key = next((k.value for k in node.keywords if k.arg == "key"), None)
+        if name in ("sorted", "min", "max") and key is not None:
+            keywords = {k.arg or "": k.value for k in node.keywords}
+            return self.sorted_by(name, [self.consumed(a) for a in node.args], keywords, node)
+        if name in ("map", "filter") and len(node.args) == 2 and not node.keywords:
+            return self._mapped(name, node)
+        if name in CONSUMERS:
+            arguments: list[Abstract] = [
+                self.comprehension(a) if isinstance(a, ast.GeneratorExp) else self.expression(a)
+                for a in node.args
+            ]
+            keywords = {k.arg or "**": self.expression(k.value) for k in node.keywords}
+        else:
+            arguments, keywords = self.call_arguments(node)
+        return self._builtin_values(name, arguments, keywords, node)
+
+    def _builtin_values(
+        self, name: str, arguments: list[Abstract], keywords: dict[str, Abstract], node: ast.Call
+    ) -> Abstract:
+        match name, arguments:
+            case "zip", [_, *_] if not keywords:
+                return self.zipped(arguments, node)
+            case "enumerate", [value]:
+                return self.enumerated(value, keywords.get("start", Known(0)), node)
+            case "enumerate", [value, start]:
+                return self.enumerated(value, start, node)
+            case "reversed", [value]:
+                return self.backwards(value, node)
+            case (("list" | "tuple"), [Iterable() as value]):
+                return self.listed(value, node)
+            case "len", [Tuple(items)]:
+                return Known(len(items))
+            case "tuple", [Tuple() as value]:
+                return value
+            case _:
+                if name not in FUNCTIONS:
+                    return self.host_object_call(_live(name), name, arguments, keywords, node)
+                plain = [self.listed(a, node) if isinstance(a, Iterable) else a for a in arguments]
+                return self.plain_call(name, plain, node, keywords)
+
+    def plain_call(  # type: ignore[override]
+        self,
+        name: str,
+        arguments: list[Abstract],
+        node: ast.AST,
+        keywords: dict[str, Abstract] | None = None,
+    ) -> Abstract:
+        """Make a val.call of a function without effects."""
+        keywords = keywords or {}
+        every = [*arguments, *keywords.values()]
+        if name in ("len", "list", "bool") and any(has_states(kind_of(a)) for a in every):
+            return self._states_call(name, every, node)
+        operands = [self.read(value, node) for value in every]
+        kind = call_type(name, [operand.type for operand in operands])
+        made = self.emit(
+            "val.call", operands, [kind], node, callee=name, **self.keywords_of(keywords)
+        )[0]
+        if name in FRESH_CALLS:
+            return self.fresh(made)
+        if name in PICKING_CALLS:
+            return self.borrowed(made, [cell for value in every for cell in cells_of(value)])
+        return self.derived(made, every)
+
+    def _states_call(self, name: str, every: list[Abstract], node: ast.AST) -> Abstract:
+        """len(forks), list(forks), bool(states)."""
+        operand = self.content(every[0], node)
+        kind = operand.type if name == "list" else call_type(name, [operand.type])
+        made = self.emit("val.call", [operand], [kind], node, callee=name)[0]
+        found = self.derived(made, every)
+        if isinstance(found, Ref):
+            found.cell.kind = kind_of(every[0])
+        return found
+
+    def listed(self, value: Iterable, node: ast.AST) -> Abstract:
+        """Turn an iterator into a list."""
+        found = self.list_of(node, [])
+
+        def body(item: Abstract) -> Known | Plain:
+            self.add_item(found, item, node)
+            return Known(True)
+
+        self.for_each(value, node, body)
+        return found
+
+    def _mapped(self, name: str, node: ast.Call) -> Abstract:
+        function = self.expression(node.args[0])
+        source = self.consumed(node.args[1])
+        found = self.list_of(node, [])
+
+        def body(item: Abstract) -> Known | Plain:
+            made = self.apply(function, [item], node)
+            if name == "map":
+                self.add_item(found, made, node)
+            else:
+                self.branch(node, self.truth(made, node),
+                            lambda: self.add_item(found, item, node), lambda: None)  # fmt: skip
+            return Known(True)
+
+        self.for_each(source, node, body)
+        return found
+
+    def apply(self, function: Abstract, arguments: list[Abstract], node: ast.Call) -> Abstract:
+        """Call something that is held as a value."""
+        match function:
+            case Closure():
+                return self.inline(function, arguments, {}, node)
+            case Builtin(name):
+                return self._builtin_values(name, arguments, {}, node)
+            case HostObject(obj, name):
+                return self.host_object_call(obj, name, arguments, {}, node)
+            case Known(None):
+                return arguments[0]
+            case _:
+                self.fail(node, f"{describe(function)} cannot be called for each item",
+                          "use a lambda or a function of the module")  # fmt: skip
+
+    def _isinstance(self, node: ast.Call) -> Abstract:
+        arguments = [self.expression(argument) for argument in node.args]
+        kinds = arguments[1].items if isinstance(arguments[-1], Tuple) else tuple(arguments[1:])
+        found: Known | Plain = Known(False)
+        value = self.read(arguments[0], node)
+        for kind in kinds:
+            if not isinstance(kind, Builtin) or kind.name not in _CLASS_NAMES:
+                self.fail(node, "isinstance knows Python's plain classes only",
+                          f"one of {', '.join(_CLASS_NAMES)}")  # fmt: skip
+            name = self.constant(kind.name, node)
+            made = self.emit("val.call", [value, name], [Type("bool")], node, callee="isinstance")
+            found = self.either(found, Plain(made[0]), node)
+        return found
+
+    def sorted_by(  # type: ignore[override]
+        self, name: str, arguments: list[Abstract], keywords: dict[str, ast.expr], node: ast.Call
+    ) -> Abstract:
+        """sorted, min and max with a key: order the numbers of the items by (key, number)."""
+        if len(arguments) != 1 or set(keywords) - {"key", "reverse"}:
+            self.fail(node, f"{name} with a key takes one list here", "make a list first")
+        source = arguments[0]
+        function = self.expression(keywords["key"])
+        downward = name == "max"
+        if "reverse" in keywords:
+            value = self.static(keywords["reverse"])
+            if value not in (True, False):
+                self.fail(keywords["reverse"], "reverse= must be a constant", "True or False")
+            downward = value
+        keys = self.list_of(node, [])
+
+        def body(item: Abstract) -> Known | Plain:
+            self.add_item(keys, self.apply(function, [item], node), node)
+            return Known(True)
+
+        self.for_each(source, node, body)
+        pairs = self._numbered(keys, node, downward=downward)
+        if name != "sorted":
+            best = self.emit("val.call", [pairs], [PY], node, callee=name)[0]
+            return self.item(source, self._number(best, node, downward=downward), node)
+        reverse = self.constant(downward, node)
+        ordered = self.emit("val.call", [pairs, reverse], [list_of(PY)], node, callee="sorted",
+                            keywords=["reverse"])[0]  # fmt: skip
+        found = self.list_of(node, [])
+
+        def take(item: Value | None) -> Known | Plain:
+            assert item is not None
+            number = self._number(item, node, downward=downward)
+            self.open_loops[-1].indices.add(number.value)
+            self.add_item(found, self.item(source, number, node), node)
+            return Known(True)
+
+        self.loop(node, ordered, take)
+        return found
+
+    def _numbered(self, keys: Ref, node: ast.AST, *, downward: bool) -> Value:
+        """Pair keys with numbers that keep equal keys in the items' order."""
+        content = self.read(keys, node)
+        length = self.emit("val.call", [content], [INT], node, callee="len")[0]
+        bounds = [length]
+        if downward:
+            low = self.emit("val.unary", [length], [INT], node, op="-")[0]
+            bounds = [self.constant(0, node), low, self.constant(-1, node)]
+        numbers = self.emit("val.call", bounds, [list_of(INT)], node, callee="range")[0]
+        return self.emit("val.call", [content, numbers], [list_of(PY)], node, callee="zip")[0]
+
+    def _number(self, pair: Value, node: ast.AST, *, downward: bool) -> Plain:
+        number = self.emit("val.unpack", [pair], [PY, INT], node)[1]
+        if downward:
+            number = self.emit("val.unary", [number], [INT], node, op="-")[0]
+        return Plain(number)
+
+    # Places.
+
+    def place(self, node: ast.expr) -> Abstract:  # type: ignore[override]
+        """Walk an expression whose object is about to be changed."""
+        if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Slice):
+            return self.expression(node)
+        container = self.place(node.value)
+        index = self.expression(node.slice)
+        if isinstance(container, (Ref, Element)) and kind_of(container).name in (
+            "list",
+            "dict",
+            "py",
+        ):
+            if has_states(kind_of(container)):
+                return self.item(container, index, node)
+            key = index if isinstance(index, (Known, Plain)) else Plain(self.read(index, node))
+            return Element(container, key, PY)
+        return self.item(container, index, node)
+
+
+def _live(name: str) -> Any:
+    return getattr(builtins, name)

@@ -1,0 +1,289 @@
+"""The base of capture: making ops, reading and writing what names refer to, graph breaks."""
+
+import ast
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from lmc.errors import CaptureError
+from lmc.frontend.capture.frame import Frame
+from lmc.frontend.capture.store import Aliases, Store, cells_of, root_cell
+from lmc.frontend.capture.values import (
+    CALLED,
+    IMMUTABLE,
+    Abstract,
+    Broken,
+    Called,
+    Cell,
+    Element,
+    HostObject,
+    Iterable,
+    Known,
+    Pieces,
+    Plain,
+    Ref,
+    Tuple,
+    Undefined,
+    has_states,
+    ir_type,
+    type_of_plain,
+)
+from lmc.ir.core import Block, Op, Value
+from lmc.ir.location import Location
+from lmc.ir.types import EFFECT, PY, STATE, Attr, Type
+
+if TYPE_CHECKING:
+    from lmc.frontend.capture.functions import ModuleCapture
+
+
+@dataclass(slots=True)
+class OpenLoop:
+    """A loop whose body is being walked.
+
+    `indices` hold a different slot number in each iteration; `known` are the cells that were
+    there before the loop.
+    """
+
+    indices: set[Value]
+    known: dict[Cell, Value]
+
+
+class Emitter:
+    """Holds the insertion point, the store and the frame of one function being captured."""
+
+    def __init__(self, module: "ModuleCapture", frame: Frame) -> None:
+        self.module = module
+        self.frame = frame
+        self.store = Store()
+        self.block = Block()
+        self.aliases = Aliases()
+        self.effect = Cell(EFFECT, "effect")
+        self.iterated: list[Cell] = []
+        self.inlined: list[ast.AST] = []
+        self.phi_sources: dict[Value, list[Value]] = {}
+        self.counter = 0
+        self.open_loops: list[OpenLoop] = []
+
+    # The parts that expressions, calls and statements need of one another.
+    expression: Callable[[ast.expr], Abstract]
+    place: Callable[[ast.expr], Abstract]
+    statements: Callable[[Sequence[ast.stmt]], None]
+
+    def fresh_id(self) -> int:
+        """Return a number that no frame, loop or temporary has yet."""
+        self.counter += 1
+        return self.counter
+
+    def locate(self, node: ast.AST) -> Location:
+        """Return the place of a node in the source of the running frame."""
+        return self.frame.source.locate(node)
+
+    def fail(self, node: ast.AST, message: str, hint: str) -> NoReturn:
+        """Raise the graph break at a node."""
+        raise CaptureError(message, hint=hint, location=self.locate(node))
+
+    def emit(
+        self,
+        name: str,
+        operands: Sequence[Value],
+        results: Sequence[Type],
+        node: ast.AST,
+        /,
+        *,
+        blocks: Sequence[Block] = (),
+        **attributes: Attr,
+    ) -> list[Value]:
+        """Append an op and return its results."""
+        made = [Value(kind) for kind in results]
+        where = self.locate(node)
+        self.block.ops.append(Op(name, list(operands), made, attributes, list(blocks), where))
+        return made
+
+    def constant(self, value: Attr, node: ast.AST, kind: Type | None = None) -> Value:
+        """Make a constant."""
+        from lmc.ir.types import type_of
+
+        return self.emit("val.const", [], [kind or type_of(value)], node, value=value)[0]
+
+    # Reading.
+
+    def read(self, abstract: Abstract, node: ast.AST) -> Value:
+        """Return plain data as an SSA value; anything else is a graph break."""
+        if isinstance(abstract, (Ref, Element)) and has_states(kind_of(abstract)):
+            what = "a state" if kind_of(abstract) == STATE else "a list or dict of states"
+            self.fail(node, f"{what} is used where plain data is needed",
+                      "read from it, as s.text() or s['name'] do")  # fmt: skip
+        return self.content(abstract, node)
+
+    def content(self, abstract: Abstract, node: ast.AST) -> Value:
+        """Return the SSA value of anything that has one, states included."""
+        self.check_usable(abstract, node)
+        return self.raw(abstract, node)
+
+    def raw(self, abstract: Abstract, node: ast.AST) -> Value:
+        """Do what `content` does without asking whether the value is stale."""
+        match abstract:
+            case Known(value):
+                return self.constant(value, node)
+            case Plain(value):
+                return value
+            case Ref(cell):
+                return self.store.contents[cell]
+            case Element(container, index, kind):
+                operands = [self.raw(container, node), self.raw(index, node)]
+                return self.emit("val.index", operands, [ir_type(kind)], node)[0]
+            case Tuple(items):
+                return self.emit(
+                    "val.tuple", [self.read(item, node) for item in items], [PY], node
+                )[0]
+            case Called(state, value):
+                operands = [self.content(state, node), self.read(value, node)]
+                return self.emit("val.tuple", operands, [PY], node)[0]
+            case Undefined(name):
+                return self.emit("val.undefined", [], [PY], node, name=name)[0]
+            case _:
+                self.fail(node, f"{describe(abstract)} is used where plain data is needed",
+                          "call it, append it to a state, or compute a value from it")  # fmt: skip
+
+    def check_usable(self, abstract: Abstract, node: ast.AST) -> None:
+        """Break where a value is gone, or was changed through another name."""
+        if isinstance(abstract, Broken):
+            self.fail(node, abstract.reason, abstract.hint)
+        if isinstance(abstract, Undefined) and not self.open_loops:
+            self.fail(node, f"'{abstract.name}' is read before it is assigned",
+                      "assign it on every path that leads here")  # fmt: skip
+        for cell in cells_of(abstract):
+            if cell in self.store.stale:
+                self.fail(node, self.store.stale[cell],
+                          "read it through the name that changed it, or copy it before")  # fmt: skip
+
+    def fresh(self, value: Value, kind: Type | None = None, **facts: Any) -> Abstract:
+        """Wrap a new object: data that cannot change stays plain, the rest gets a cell."""
+        if value.type in IMMUTABLE:
+            return Plain(value)
+        cell = Cell(kind or value.type, value.hint, **facts)
+        self.store.contents[cell] = value
+        return Ref(cell)
+
+    def borrowed(self, value: Value, owners: Sequence[Cell]) -> Abstract:
+        """Wrap an object that may be part of others."""
+        made = self.fresh(value)
+        if isinstance(made, Ref):
+            for owner in owners:
+                self.aliases.inside(made.cell, owner)
+                reason = owner.external or owner.deep_external
+                made.cell.external = made.cell.external or reason
+                made.cell.deep_external = made.cell.deep_external or reason
+                made.cell.from_host = made.cell.from_host or owner.from_host
+        return made
+
+    def derived(self, value: Value, sources: Sequence[Abstract]) -> Abstract:
+        """Wrap a new container whose members may be members of `sources`."""
+        made = self.fresh(value)
+        if isinstance(made, Ref):
+            for cell in (cell for source in sources for cell in cells_of(source)):
+                self.aliases.shares(made.cell, cell)
+                reason = cell.external or cell.deep_external
+                made.cell.deep_external = made.cell.deep_external or reason
+        return made
+
+    # Writing.
+
+    def write(self, place: Abstract, value: Value, node: ast.AST) -> None:
+        """Give the object at a place a new content, and mark what else may have seen it."""
+        self.check_usable(place, node)
+        deep = isinstance(place, Element)
+        self.check_changeable(place, node, deep=deep)
+        self.assign_content(place, value, node)
+        root = root_cell(place)
+        line = self.locate(node)
+        reason = f"this value may have been changed by another name at {line}"
+        for cell in self.aliases.affected(root, deep=deep):
+            if cell in self.store.contents:
+                self.store.stale.setdefault(cell, reason)
+
+    def assign_content(self, place: Abstract, value: Value, node: ast.AST) -> None:
+        """Store a content, through containers down to the cell."""
+        if isinstance(place, Ref):
+            value.hint = value.hint or place.cell.hint
+            self.store.contents[place.cell] = value
+            return
+        assert isinstance(place, Element)
+        outer = self.raw(place.container, node)
+        operands = [outer, self.raw(place.index, node), value]
+        made, _ = self.emit("val.mutate", operands, [outer.type, PY], node, name="__setitem__")
+        self.assign_content(place.container, made, node)
+
+    def check_changeable(self, place: Abstract, node: ast.AST, *, deep: bool) -> None:
+        """Break where an object must not be changed."""
+        cell = root_cell(place)
+        reason = cell.external or (cell.deep_external if deep else None)
+        if reason:
+            self.fail(node, f"this changes {reason}", "copy it first: list(x), dict(x)")
+        if cell in self.store.frozen:
+            self.fail(node, self.store.frozen[cell], "store a copy: list(x), dict(x), s.copy()")
+
+    def mark_called(self, place: Abstract, node: ast.AST) -> None:
+        """Mark other names of a state on which a call was counted."""
+        reason = f"a call on this state was counted through another name at {self.locate(node)}"
+        deep = isinstance(place, Element)
+        for cell in self.aliases.affected(root_cell(place), deep=deep):
+            if cell in self.store.contents:
+                self.store.ticked.setdefault(cell, reason)
+
+    def check_callable(self, place: Abstract, node: ast.AST) -> None:
+        """Break where the number of calls made on a state is not known."""
+        cell = root_cell(place)
+        if cell in self.store.ticked:
+            self.fail(node, self.store.ticked[cell], "use one name for one state")
+
+    def hold(self, abstract: Abstract, container: Cell) -> None:
+        """Note that a container now holds a value."""
+        for cell in cells_of(abstract):
+            if isinstance(abstract, Element):
+                self.aliases.shares(cell, container)
+            else:
+                self.aliases.inside(cell, container)
+            reason = cell.external or cell.deep_external
+            container.deep_external = container.deep_external or reason
+
+
+def kind_of(abstract: Abstract) -> Type:
+    """Return the kind of a value, `py` where nothing is known."""
+    match abstract:
+        case Known(value):
+            return type_of_plain(value)
+        case Plain(value):
+            return value.type
+        case Ref(cell):
+            return cell.kind
+        case Element(kind=kind):
+            return kind
+        case Called():
+            return CALLED
+        case _:
+            return PY
+
+
+def is_state(abstract: Abstract) -> bool:
+    """Whether a value is a state."""
+    return isinstance(abstract, (Ref, Element)) and kind_of(abstract) == STATE
+
+
+def describe(abstract: Abstract) -> str:
+    """Name a kind of value for people."""
+    match abstract:
+        case Pieces():
+            return "an expression of the language"
+        case Iterable():
+            return "an iterator"
+        case Called():
+            return "the result of a nested program"
+        case HostObject(name=name):
+            return f"'{name}'"
+        case Ref() | Element() if has_states(kind_of(abstract)):
+            return "a state" if kind_of(abstract) == STATE else "a collection of states"
+        case Known() | Plain() | Ref() | Element() | Tuple():
+            return "plain data"
+        case _:
+            return "a function"

@@ -1,0 +1,492 @@
+"""Expressions of Python: operators, displays, subscripts, f-strings."""
+
+import ast
+from collections.abc import Callable
+from typing import Any
+
+from lmc.errors import RunError
+from lmc.frontend.capture.emitter import describe, is_state, kind_of
+from lmc.frontend.capture.environment import Environment
+from lmc.frontend.capture.frame import MISSING
+from lmc.frontend.capture.store import cells_of
+from lmc.frontend.capture.types import binary_type, index_type
+from lmc.frontend.capture.values import (
+    CALLED,
+    VOID,
+    Abstract,
+    Broken,
+    Called,
+    Cell,
+    Closure,
+    Element,
+    HostObject,
+    Known,
+    Pieces,
+    Plain,
+    Ref,
+    Tuple,
+    dict_of,
+    has_states,
+    ir_type,
+    join_kinds,
+)
+from lmc.ir.core import Value
+from lmc.ir.evaluate import evaluate_parts
+from lmc.ir.types import DICT, PY, STATE, TEXT, Type, list_of
+
+BINARY = {
+    ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
+    ast.Pow: "**", ast.BitAnd: "&", ast.BitOr: "|", ast.BitXor: "^", ast.LShift: "<<",
+    ast.RShift: ">>",
+}  # fmt: skip
+UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~"}
+COMPARE = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
+
+
+class Expressions(Environment):
+    """Walks expressions; `expression` is the door."""
+
+    def expression(self, node: ast.expr) -> Abstract:  # type: ignore[override]
+        """Walk an expression and return what it gives."""
+        method: Callable[[Any], Abstract] | None
+        method = getattr(self, f"_expr_{type(node).__name__}", None)
+        if method is None:
+            self.fail(node, f"{type(node).__name__} expressions cannot be captured",
+                      "compute this in a function of its own")  # fmt: skip
+        found = method(node)
+        if isinstance(found, Broken):
+            self.fail(node, found.reason, found.hint)
+        return found
+
+    def data(self, node: ast.expr) -> Value:
+        """Walk an expression that gives plain data."""
+        return self.read(self.expression(node), node)
+
+    def condition(self, node: ast.expr) -> Known | Plain:
+        """Walk an expression for its truth alone."""
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.negate(self.condition(node.operand), node)
+        if isinstance(node, ast.BoolOp):
+            return self._bool_truth(node, node.values)
+        return self.truth(self.expression(node), node)
+
+    def _bool_truth(self, node: ast.BoolOp, values: list[ast.expr]) -> Known | Plain:
+        first = self.condition(values[0])
+        if len(values) == 1:
+            return first
+        is_and = isinstance(node.op, ast.And)
+
+        def rest() -> Abstract:
+            return self._bool_truth(node, values[1:])
+
+        sides = (rest, lambda: Known(False)) if is_and else (lambda: Known(True), rest)
+        found = self.choose(node, first, *sides)
+        return self.truth(found, node)
+
+    def choose(
+        self,
+        node: ast.AST,
+        condition: Known | Plain,
+        then: Callable[[], Abstract],
+        otherwise: Callable[[], Abstract],
+    ) -> Abstract:
+        """Walk one of two expressions, by a condition."""
+        key = (self.frame.id, f"$value#{self.fresh_id()}")
+
+        def keep(make: Callable[[], Abstract]) -> Callable[[], None]:
+            def run() -> None:
+                self.store.names[key] = make()
+
+            return run
+
+        self.branch(node, condition, keep(then), keep(otherwise))
+        found = self.store.names.pop(key)
+        if isinstance(found, Broken):
+            self.fail(node, found.reason, found.hint)
+        return found
+
+    # Names and constants.
+
+    def _expr_Constant(self, node: ast.Constant) -> Abstract:
+        if node.value is None or type(node.value) in (bool, int, float, str):
+            return Known(node.value)
+        self.fail(node, f"a constant {node.value!r} has no form in a program", "use str or numbers")
+
+    def _expr_Name(self, node: ast.Name) -> Abstract:
+        found = self.lookup(node.id, node)
+        self.check_usable(found, node)
+        return found
+
+    def _expr_NamedExpr(self, node: ast.NamedExpr) -> Abstract:
+        value = self.expression(node.value)
+        frame = self.frame
+        while isinstance(self.frame.node, ast.expr) and not isinstance(self.frame.node, ast.Lambda):
+            assert self.frame.parent is not None
+            self.frame = self.frame.parent
+        self.assign_name(node.target.id, value, node)
+        self.frame = frame
+        return value
+
+    def _expr_Lambda(self, node: ast.Lambda) -> Abstract:
+        return self.closure(node)
+
+    def closure(self, node: ast.FunctionDef | ast.Lambda) -> Abstract:
+        """Make a function written inside the program; its defaults are computed now."""
+        self.frame.made_closure = True
+        defaults = tuple(self.expression(default) for default in node.args.defaults)
+        keywords = tuple(
+            None if default is None else self.expression(default)
+            for default in node.args.kw_defaults
+        )
+        return Closure(node, self.frame, defaults, keywords)
+
+    # Operators.
+
+    def _expr_BinOp(self, node: ast.BinOp) -> Abstract:
+        left, right = self.expression(node.left), self.expression(node.right)
+        return self.binary(BINARY[type(node.op)], left, right, node)
+
+    def binary(self, op: str, left: Abstract, right: Abstract, node: ast.AST) -> Abstract:
+        """Compute `left op right`."""
+        if isinstance(left, Pieces) or isinstance(right, Pieces):
+            if op != "+":
+                self.fail(node, f"'{op}' does not join what is appended to a state", "use +")
+            return self.joined(left, right, node)
+        if isinstance(left, Tuple) and isinstance(right, Tuple) and op == "+":
+            return Tuple((*left.items, *right.items))
+        for side in (left, right):
+            if is_state(side):
+                self.fail(node, f"'{op}' on a state makes no new state",
+                          "append with +=: s += text")  # fmt: skip
+        folded = self._folded("val.binary", {"op": op}, [left, right])
+        if folded is not None:
+            return folded
+        kinds = [kind_of(left), kind_of(right)]
+        if any(map(has_states, kinds)):
+            return self._join_lists(op, left, right, node)
+        operands = [self.read(left, node), self.read(right, node)]
+        kind = binary_type(op, operands[0].type, operands[1].type)
+        return self.derived(self.emit("val.binary", operands, [kind], node, op=op)[0],
+                            [left, right])  # fmt: skip
+
+    def _join_lists(self, op: str, left: Abstract, right: Abstract, node: ast.AST) -> Abstract:
+        kind = join_kinds(kind_of(left), kind_of(right))
+        if op != "+" or kind is None or kind.name != "list":
+            self.fail(node, f"'{op}' on lists of states cannot be captured", "append one by one")
+        operands = [self.content(left, node), self.content(right, node)]
+        made = self.emit("val.binary", operands, [ir_type(kind)], node, op=op)[0]
+        found = self.derived(made, [left, right])
+        assert isinstance(found, Ref)
+        found.cell.kind = kind
+        return found
+
+    def _folded(
+        self, name: str, attributes: dict[str, Any], operands: list[Abstract]
+    ) -> Known | None:
+        """Compute at once what needs constants alone; errors are left to the run."""
+        if not all(isinstance(operand, Known) for operand in operands):
+            return None
+        values = [operand.value for operand in operands if isinstance(operand, Known)]
+        try:
+            found = evaluate_parts(name, attributes, values, 1, None)[0]
+        except RunError:
+            return None
+        return Known(found) if type(found) in (bool, int, float, str) else None
+
+    def joined(self, left: Abstract, right: Abstract, node: ast.AST) -> Pieces:
+        """Join two things to append."""
+        return Pieces((*self.pieces(left, node).parts, *self.pieces(right, node).parts))
+
+    pieces: Callable[[Abstract, ast.AST], Pieces]
+
+    def _expr_UnaryOp(self, node: ast.UnaryOp) -> Abstract:
+        if isinstance(node.op, ast.Not):
+            return self.condition(node)
+        op = UNARY[type(node.op)]
+        operand = self.expression(node.operand)
+        folded = self._folded("val.unary", {"op": op}, [operand])
+        if folded is not None:
+            return folded
+        value = self.read(operand, node)
+        kind = value.type if value.type.name in ("int", "float") else PY
+        return Plain(self.emit("val.unary", [value], [kind], node, op=op)[0])
+
+    def _expr_BoolOp(self, node: ast.BoolOp) -> Abstract:
+        return self._bool_value(node, node.values)
+
+    def _bool_value(self, node: ast.BoolOp, values: list[ast.expr]) -> Abstract:
+        first = self.expression(values[0])
+        if len(values) == 1:
+            return first
+
+        def rest() -> Abstract:
+            return self._bool_value(node, values[1:])
+
+        sides = (rest, lambda: first) if isinstance(node.op, ast.And) else (lambda: first, rest)
+        return self.choose(node, self.truth(first, node), *sides)
+
+    def _expr_IfExp(self, node: ast.IfExp) -> Abstract:
+        return self.choose(
+            node,
+            self.condition(node.test),
+            lambda: self.expression(node.body),
+            lambda: self.expression(node.orelse),
+        )
+
+    def _expr_Compare(self, node: ast.Compare) -> Abstract:
+        return self._compare(node, self.expression(node.left), 0)
+
+    def _compare(self, node: ast.Compare, left: Abstract, index: int) -> Abstract:
+        right = self.expression(node.comparators[index])
+        found = self.compare(COMPARE[type(node.ops[index])], left, right, node)
+        if index == len(node.ops) - 1:
+            return found
+        return self.choose(
+            node,
+            self.truth(found, node),
+            lambda: self._compare(node, right, index + 1),
+            lambda: found,
+        )
+
+    def compare(self, op: str, left: Abstract, right: Abstract, node: ast.AST) -> Abstract:
+        """Compute one comparison."""
+        if op in ("in", "not in") and (is_state(right) or isinstance(right, Called)):
+            found = Plain(self.variable_op("lm.has", right, left, node))
+            return found if op == "in" else self.negate(found, node)
+        if op in ("is", "is not") and self._is_none(left, right):
+            return Known(op == "is not")
+        folded = self._folded("val.compare", {"op": op}, [left, right])
+        if folded is not None and not op.startswith("is"):
+            return folded
+        operands = [self.read(left, node), self.read(right, node)]
+        return Plain(self.emit("val.compare", operands, [PY], node, op=op)[0])
+
+    def _is_none(self, left: Abstract, right: Abstract) -> bool:
+        """Whether something that is surely an object of its own is compared with None."""
+        own = (Tuple, Called, Closure, HostObject, Pieces)
+        pair = [
+            side for side in (left, right) if not (isinstance(side, Known) and side.value is None)
+        ]
+        return len(pair) == 1 and (
+            isinstance(pair[0], own) or is_state(pair[0]) or kind_of(pair[0]).element is not None
+        )
+
+    variable_op: Callable[[str, Abstract, Abstract, ast.AST], Value]
+
+    # Text.
+
+    def _expr_JoinedStr(self, node: ast.JoinedStr) -> Abstract:
+        parts: list[Abstract] = []
+        for item in node.values:
+            made = (
+                self._format(item)
+                if isinstance(item, ast.FormattedValue)
+                else self.expression(item)
+            )
+            parts.append(made)
+        if all(isinstance(part, Known) for part in parts):
+            return Known("".join(part.value for part in parts if isinstance(part, Known)))
+        values = [self.read(part, node) for part in parts]
+        if len(values) == 1 and values[0].type == TEXT:
+            return Plain(values[0])
+        return Plain(self.emit("val.concat", values, [TEXT], node)[0])
+
+    def _format(self, node: ast.FormattedValue) -> Abstract:
+        value = self.expression(node.value)
+        if isinstance(value, Pieces):
+            self.fail(node.value, "an f-string cannot hold a generation",
+                      'append it with +: "text " + lmc.gen("name")')  # fmt: skip
+        conversion = chr(node.conversion) if node.conversion != -1 else ""
+        spec = Known("") if node.format_spec is None else self.expression(node.format_spec)
+        folded = self._folded("val.format", {"conversion": conversion}, [value, spec])
+        if folded is not None:
+            return folded
+        operand = self.read(value, node.value)
+        if operand.type == TEXT and not conversion and spec == Known(""):
+            return Plain(operand)
+        operands = [operand, self.read(spec, node)]
+        made = self.emit("val.format", operands, [TEXT], node, conversion=conversion)[0]
+        return Plain(made)
+
+    # Displays.
+
+    def _expr_Tuple(self, node: ast.Tuple) -> Abstract:
+        items: list[Abstract] = []
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                inner = self.expression(item.value)
+                if not isinstance(inner, Tuple):
+                    self.fail(item, "a starred value of unknown length in a tuple", "use a list")
+                items += inner.items
+            else:
+                items.append(self.expression(item))
+        return Tuple(tuple(items))
+
+    def _expr_List(self, node: ast.List) -> Abstract:
+        constant = self.static(node)
+        if constant is not MISSING and constant:
+            return self.fresh(self.constant(constant, node))
+        if any(isinstance(item, ast.Starred) for item in node.elts):
+            return self._starred(node, node.elts)
+        return self.list_of(node, [self.expression(item) for item in node.elts])
+
+    def _starred(self, node: ast.expr, elements: list[ast.expr]) -> Abstract:
+        found: Abstract = self.list_of(node, [])
+        for item in elements:
+            if isinstance(item, ast.Starred):
+                part = self.plain_call("list", [self.expression(item.value)], item)
+            else:
+                part = self.list_of(item, [self.expression(item)])
+            found = self.binary("+", found, part, node)
+        return found
+
+    plain_call: Callable[..., Abstract]
+
+    def list_of(self, node: ast.AST, items: list[Abstract]) -> Ref:
+        """Make a list of values or states."""
+        kind = self._common_kind(items, node)
+        values = [self.content(item, node) for item in items]
+        value = self.emit("val.list", values, [list_of(ir_type(kind))], node)[0]
+        cell = Cell(list_of(kind))
+        self.store.contents[cell] = value
+        for item in items:
+            self.add_member(item, cell, node)
+        return Ref(cell)
+
+    def _common_kind(self, items: list[Abstract], node: ast.AST) -> Type:
+        kind: Type | None = VOID
+        for item in items:
+            self.check_usable(item, node)
+            kind = join_kinds(kind, kind_of(item)) if kind is not None else None
+        if kind is None:
+            self.fail(node, "states and plain data in one list cannot be captured",
+                      "keep the states in a list of their own")  # fmt: skip
+        return kind
+
+    def add_member(self, item: Abstract, container: Cell, node: ast.AST) -> None:
+        """Note that a container holds a value, and whether it may hold one object twice."""
+        if self._is_doubled(item, container):
+            container.deep_external = container.deep_external or (
+                f"an object that may stand twice in one container (added at {self.locate(node)})"
+            )
+        self.hold(item, container)
+
+    def _is_doubled(self, item: Abstract, container: Cell) -> bool:
+        for cell in cells_of(item):
+            if not self.aliases.related(cell, container):
+                continue
+            if not isinstance(item, Element):
+                return True
+            loops = self.open_loops
+            once = isinstance(item.index, Plain) and loops and item.index.value in loops[-1].indices
+            outer = loops[:-1]
+            if not once or any(cell in loop.known and container in loop.known for loop in outer):
+                return True
+        return False
+
+    def _expr_Set(self, node: ast.Set) -> Abstract:
+        items = [self.expression(item) for item in node.elts]
+        values = [self.read(item, node) for item in items]
+        return self.derived(self.emit("val.set", values, [PY], node)[0], items)
+
+    def _expr_Dict(self, node: ast.Dict) -> Abstract:
+        constant = self.static(node)
+        if constant is not MISSING and constant:
+            return self.fresh(self.constant(constant, node))
+        if None in node.keys:
+            return self._merged_dict(node)
+        pairs = [
+            (self.expression(key), self.expression(value))
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key is not None
+        ]
+        kind = self._common_kind([value for _, value in pairs], node) if pairs else VOID
+        operands = [item for key, value in pairs
+                    for item in (self.read(key, node), self.content(value, node))]  # fmt: skip
+        made = self.emit("val.dict", operands, [DICT], node)[0]
+        cell = Cell(dict_of(kind) if has_states(kind) or not pairs else DICT)
+        self.store.contents[cell] = made
+        for _, value in pairs:
+            self.add_member(value, cell, node)
+        return Ref(cell)
+
+    def _merged_dict(self, node: ast.Dict) -> Abstract:
+        found: Abstract = self.fresh(self.emit("val.dict", [], [DICT], node)[0])
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                part = self.expression(value)
+            else:
+                operands = [self.data(key), self.data(value)]
+                part = self.fresh(self.emit("val.dict", operands, [DICT], node)[0])
+            found = self.binary("|", found, part, node)
+        return found
+
+    # Parts of things.
+
+    def _expr_Attribute(self, node: ast.Attribute) -> Abstract:
+        return self.load_attribute(self.expression(node.value), node)
+
+    load_attribute: Callable[[Abstract, ast.Attribute], Abstract]
+
+    def _expr_Subscript(self, node: ast.Subscript) -> Abstract:
+        container = self.expression(node.value)
+        if isinstance(node.slice, ast.Slice):
+            return self._slice(container, node.slice, node)
+        return self.item(container, self.expression(node.slice), node)
+
+    def item(self, container: Abstract, index: Abstract, node: ast.AST) -> Abstract:
+        """Return `container[index]`."""
+        self.check_usable(container, node)
+        if is_state(container) or isinstance(container, Called):
+            made = self.variable_op("lm.get", container, index, node)
+            return self.fresh(made, external="a variable of the state",
+                              deep_external="a variable of the state")  # fmt: skip
+        if isinstance(container, Tuple):
+            if isinstance(index, Known) and type(index.value) in (int, bool):
+                if -len(container.items) <= index.value < len(container.items):
+                    return container.items[index.value]
+                self.fail(node, f"the tuple has {len(container.items)} item(s)", "check the index")
+        kind = kind_of(container)
+        if isinstance(container, (Ref, Element)) and has_states(kind):
+            return self.element(container, index, node)
+        if not isinstance(container, (Known, Plain, Ref, Element, Tuple)):
+            self.fail(node, f"{describe(container)} has no items", "index plain data")
+        operands = [self.read(container, node), self.read(index, node)]
+        made = self.emit("val.index", operands, [index_type(operands[0].type)], node)[0]
+        return self.borrowed(made, cells_of(container))
+
+    def element(self, container: Ref | Element, index: Abstract, node: ast.AST) -> Abstract:
+        """Return a reference to the object in a slot of a container of states."""
+        kind = kind_of(container).element
+        assert kind is not None
+        if isinstance(index, (Ref, Element, Tuple)):
+            index = Plain(self.read(index, node))
+        if not isinstance(index, (Known, Plain)):
+            self.fail(node, f"{describe(index)} cannot be an index", "index by a number or key")
+        made = Element(container, index, kind)
+        return self.unpack_called(made, node) if kind == CALLED else made
+
+    def unpack_called(self, place: Element, node: ast.AST) -> Called:
+        """Return state and value of a nested program's result out of a list of them."""
+        pair = self.emit("val.unpack", [self.content(place, node)], [STATE, PY], node)
+        state = Cell(STATE, "result", external="the state of a program that has ended")
+        self.store.contents[state] = pair[0]
+        return Called(Ref(state), self.fresh(pair[1], external="a program's return value",
+                                             deep_external="a program's return value"))  # fmt: skip
+
+    def _slice(self, container: Abstract, part: ast.Slice, node: ast.AST) -> Abstract:
+        bounds = [Known(None) if b is None else self.expression(b)
+                  for b in (part.lower, part.upper, part.step)]  # fmt: skip
+        if isinstance(container, Tuple) and all(isinstance(b, Known) for b in bounds):
+            return Tuple(container.items[slice(*(b.value for b in bounds if isinstance(b, Known)))])
+        kind = kind_of(container)
+        base = self.content(container, node) if has_states(kind) else self.read(container, node)
+        operands = [base, *(self.read(bound, node) for bound in bounds)]
+        made = self.emit("val.slice", operands, [base.type], node)[0]
+        found = self.derived(made, [container])
+        if isinstance(found, Ref):
+            found.cell.kind = kind
+        return found

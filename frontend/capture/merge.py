@@ -1,0 +1,358 @@
+"""Joining what two paths left behind: which names need a value that depends on the path.
+
+Used where an `if` ends and where a loop's body meets its start. A `Shape` says how the joined
+value of a name is built from new SSA values, and which values each path gives for them.
+"""
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from lmc.frontend.capture.emitter import Emitter, describe, kind_of
+from lmc.frontend.capture.store import Aliases, Key, Store, root_cell
+from lmc.frontend.capture.values import (
+    IMMUTABLE,
+    VOID,
+    Abstract,
+    Broken,
+    Called,
+    Cell,
+    Element,
+    Known,
+    Plain,
+    Ref,
+    Tuple,
+    Undefined,
+    has_states,
+    ir_type,
+    join_kinds,
+    same,
+)
+from lmc.ir.core import Value
+from lmc.ir.types import PY, STATE, Type
+
+Fresh = Callable[[Type], Value]
+
+
+class Shape:
+    """How a joined value is built."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SameShape(Shape):
+    """Both paths agree, or the value is lost: nothing depends on the path."""
+
+    abstract: Abstract
+
+
+@dataclass(frozen=True, slots=True)
+class PlainShape(Shape):
+    """One SSA value."""
+
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class RefShape(Shape):
+    """A cell, whose content is joined apart."""
+
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class ElementShape(Shape):
+    """A slot of one container, by an index that depends on the path."""
+
+    container: "Ref | Element"
+    index: Shape
+    kind: Type
+
+
+@dataclass(frozen=True, slots=True)
+class TupleShape(Shape):
+    """A tuple, item by item."""
+
+    items: tuple[Shape, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CalledShape(Shape):
+    """A nested program's state and value."""
+
+    state: Shape
+    value: Shape
+
+
+@dataclass(slots=True)
+class Sources:
+    """Where a joined cell's content comes from: before a loop, on the left, on the right."""
+
+    entry: Abstract
+    left: Abstract
+    right: Abstract
+
+
+@dataclass(slots=True)
+class Merger:
+    """Joins two stores; `reuse` are the joined cells of earlier rounds of a loop."""
+
+    left: Store
+    right: Store
+    aliases: Aliases
+    reuse: dict[Cell, Sources] = field(default_factory=dict)
+    cells: dict[Cell, Sources] = field(default_factory=dict)
+    _pairs: dict[tuple[object, ...], Cell] = field(default_factory=dict)
+
+    def shape(self, left: Abstract, right: Abstract, entry: Abstract) -> Shape:
+        """Return the shape that covers both values; never fails, at worst the value is lost."""
+        if same(left, right):
+            return SameShape(left)
+        for side in (left, right):
+            if isinstance(side, Broken):
+                return SameShape(side)
+        if isinstance(left, Tuple) and isinstance(right, Tuple):
+            return self._tuples(left, right, entry)
+        if isinstance(left, Called) and isinstance(right, Called):
+            before = entry if isinstance(entry, Called) else left
+            return CalledShape(
+                self.shape(left.state, right.state, before.state),
+                self.shape(left.value, right.value, before.value),
+            )
+        if isinstance(left, Element) or isinstance(right, Element):
+            found = self._elements(left, right, entry)
+            if found is not None:
+                return found
+        if _is_scalar(left) and _is_scalar(right):
+            return PlainShape(_join_plain(left, right))
+        return self._refs(left, right, entry)
+
+    def _tuples(self, left: Tuple, right: Tuple, entry: Abstract) -> Shape:
+        if len(left.items) != len(right.items):
+            return self._refs(left, right, entry)
+        before = left.items
+        if isinstance(entry, Tuple) and len(entry.items) == len(before):
+            before = entry.items
+        return TupleShape(tuple(map(self.shape, left.items, right.items, before)))
+
+    def _elements(self, left: Abstract, right: Abstract, entry: Abstract) -> Shape | None:
+        """Keep a slot of the same container a slot, so that it can be changed in place."""
+        missing = Undefined("an element")
+        known = left if isinstance(left, Element) else right
+        assert isinstance(known, Element)
+        for side in (left, right):
+            if isinstance(side, Element):
+                if not same(side.container, known.container) or side.kind != known.kind:
+                    return None
+            elif not isinstance(side, Undefined):
+                return None
+        before = entry.index if isinstance(entry, Element) else missing
+        indices = [side.index if isinstance(side, Element) else missing for side in (left, right)]
+        return ElementShape(known.container, self.shape(*indices, before), known.kind)
+
+    def _refs(self, left: Abstract, right: Abstract, entry: Abstract) -> Shape:
+        kinds = [VOID if isinstance(x, Undefined) else kind_of(x) for x in (left, right)]
+        kind = join_kinds(*kinds)
+        usable = all(_has_content(side) for side in (left, right))
+        if kind is None or not usable or (VOID in kinds and has_states(kind)):
+            return SameShape(_lost(left, right))
+        key = (_key(entry), _key(left), _key(right))
+        if key not in self._pairs:
+            self._pairs[key] = self._joined_cell(left, right, entry, PY if VOID in kinds else kind)
+        return RefShape(self._pairs[key])
+
+    def _joined_cell(self, left: Abstract, right: Abstract, entry: Abstract, kind: Type) -> Cell:
+        cell = None
+        if isinstance(left, Ref) and left.cell in self.reuse and left.cell not in self.cells:
+            cell = left.cell
+            entry = self.reuse[cell].entry
+            cell.kind = join_kinds(cell.kind, kind) or kind
+        if cell is None:
+            cell = Cell(kind, _hint(left) or _hint(right))
+            cell.is_group = all(isinstance(x, Ref) and x.cell.is_group for x in (left, right))
+        for side, store in ((left, self.left), (right, self.right)):
+            self._relate(cell, side, store)
+        cell.parent = _joined_parent(left, right)
+        self.cells[cell] = Sources(entry, left, right)
+        return cell
+
+    def _relate(self, cell: Cell, side: Abstract, store: Store) -> None:
+        """Carry over what is known of the object that a path gives to the joined cell."""
+        if not isinstance(side, (Ref, Element)):
+            return
+        other = root_cell(side)
+        if isinstance(side, Ref):
+            self.aliases.same(cell, other)
+            cell.external = cell.external or other.external
+        else:
+            self.aliases.inside(cell, other)
+        cell.deep_external = cell.deep_external or other.deep_external
+        cell.from_host = cell.from_host or other.from_host
+        for own, others in zip(self.left.flags(), store.flags(), strict=True):
+            if other in others:
+                own.setdefault(cell, others[other])
+
+
+def instantiate(shape: Shape, fresh: Fresh) -> Abstract:
+    """Build the joined value from new SSA values."""
+    match shape:
+        case SameShape(abstract):
+            return abstract
+        case PlainShape(kind):
+            return Plain(fresh(kind))
+        case RefShape(cell):
+            return Ref(cell)
+        case ElementShape(container, index, kind):
+            made = instantiate(index, fresh)
+            assert isinstance(made, (Known, Plain))
+            return Element(container, made, kind)
+        case TupleShape(items):
+            return Tuple(tuple(instantiate(item, fresh) for item in items))
+        case CalledShape(state, value):
+            made = instantiate(state, fresh)
+            assert isinstance(made, Ref)
+            return Called(made, instantiate(value, fresh))
+        case _:
+            raise AssertionError(shape)
+
+
+def scalars(shape: Shape, side: Abstract, emitter: Emitter, node: ast.AST) -> list[Value]:
+    """Return the values that one path gives, in the order in which `instantiate` asks."""
+    match shape:
+        case PlainShape():
+            return [emitter.raw(side, node)]
+        case ElementShape(index=index):
+            inner = side.index if isinstance(side, Element) else Undefined("an element")
+            return scalars(index, inner, emitter, node)
+        case TupleShape(items):
+            inner_sides = (
+                side.items
+                if isinstance(side, Tuple) and len(side.items) == len(items)
+                else tuple(Undefined("an item") for _ in items)
+            )
+            return [
+                value
+                for item, inner in zip(items, inner_sides, strict=True)
+                for value in scalars(item, inner, emitter, node)
+            ]
+        case CalledShape(state, value):
+            if not isinstance(side, Called):
+                return [*scalars(value, Undefined("a result"), emitter, node)]
+            return [
+                *scalars(state, side.state, emitter, node),
+                *scalars(value, side.value, emitter, node),
+            ]
+        case _:
+            return []
+
+
+def wide_enough(shape: Shape | None, wanted: Shape) -> bool:
+    """Whether a loop's shape of a name covers what its body left."""
+    if isinstance(wanted, SameShape) and not isinstance(wanted.abstract, Broken):
+        return True
+    if isinstance(shape, PlainShape) and isinstance(wanted, PlainShape):
+        return shape.type == wanted.type
+    if isinstance(shape, ElementShape) and isinstance(wanted, ElementShape):
+        return same(shape.container, wanted.container) and wide_enough(shape.index, wanted.index)
+    if isinstance(shape, TupleShape) and isinstance(wanted, TupleShape):
+        pairs = zip(shape.items, wanted.items, strict=True)
+        return len(shape.items) == len(wanted.items) and all(wide_enough(*pair) for pair in pairs)
+    if isinstance(shape, CalledShape) and isinstance(wanted, CalledShape):
+        return wide_enough(shape.state, wanted.state) and wide_enough(shape.value, wanted.value)
+    if isinstance(shape, SameShape) and isinstance(wanted, SameShape):
+        return isinstance(shape.abstract, Broken)
+    return shape == wanted
+
+
+def widen(shape: Shape | None, wanted: Shape) -> Shape:
+    """Return the shape for the next round: parts that agreed keep what they had."""
+    if shape is None:
+        return wanted
+    if isinstance(shape, TupleShape) and isinstance(wanted, TupleShape):
+        return TupleShape(tuple(map(widen, shape.items, wanted.items)))
+    if isinstance(shape, CalledShape) and isinstance(wanted, CalledShape):
+        return CalledShape(widen(shape.state, wanted.state), widen(shape.value, wanted.value))
+    if isinstance(wanted, SameShape) and not isinstance(wanted.abstract, Broken):
+        return shape
+    return wanted
+
+
+def joined_names(left: Store, right: Store) -> list[Key]:
+    """Return the names of both stores, in order."""
+    return [*left.names, *(key for key in right.names if key not in left.names)]
+
+
+def retype(value: Value, kind: Type, sources: dict[Value, list[Value]]) -> None:
+    """Give a list that was empty so far the type that its members turned out to have."""
+    wanted = ir_type(kind)
+    if kind.name == "list" and value.type != wanted:
+        value.type = wanted
+        for source in sources.get(value, ()):
+            retype(source, kind, sources)
+
+
+def _is_scalar(abstract: Abstract) -> bool:
+    return isinstance(abstract, (Known, Plain, Undefined))
+
+
+def _has_content(abstract: Abstract) -> bool:
+    return isinstance(abstract, (Known, Plain, Undefined, Ref, Element, Tuple))
+
+
+def _join_plain(left: Abstract, right: Abstract) -> Type:
+    kinds = {kind_of(side) for side in (left, right) if not isinstance(side, Undefined)}
+    return kinds.pop() if len(kinds) == 1 and not _any_undefined(left, right) else PY
+
+
+def _any_undefined(left: Abstract, right: Abstract) -> bool:
+    return isinstance(left, Undefined) or isinstance(right, Undefined)
+
+
+def _key(abstract: Abstract) -> object:
+    match abstract:
+        case Ref(cell):
+            return cell
+        case Plain(value):
+            return value
+        case Known(value):
+            return (type(value), repr(value))
+        case Element(container, index):
+            return (_key(container), _key(index))
+        case Tuple(items):
+            return tuple(map(_key, items))
+        case _:
+            return type(abstract)
+
+
+def _hint(abstract: Abstract) -> str:
+    return abstract.cell.hint if isinstance(abstract, Ref) else ""
+
+
+def _joined_parent(left: Abstract, right: Abstract) -> "Ref | Element | None":
+    parents = [side.cell.parent if isinstance(side, Ref) else None for side in (left, right)]
+    if parents[0] is not None and parents[1] is not None and same(parents[0], parents[1]):
+        return parents[0]
+    return None
+
+
+def _lost(left: Abstract, right: Abstract) -> Broken:
+    defined = [side for side in (left, right) if not isinstance(side, Undefined)]
+    if len(defined) == 1:
+        name = next(side.name for side in (left, right) if isinstance(side, Undefined))
+        return Broken(
+            f"'{name.lstrip('$')}' is {describe(defined[0])} that only some paths assign",
+            "assign it on every path, before the loop or branch",
+        )
+    what = " or ".join(dict.fromkeys(describe(side) for side in defined))
+    if {STATE} & {kind_of(side) for side in defined} and "plain data" in what:
+        what = "a state on one path and plain data on another"
+    return Broken(
+        f"this value is {what}, depending on the path taken",
+        "use one kind of value on every path",
+    )
+
+
+def is_plain_type(kind: Type) -> bool:
+    """Whether values of a type can never change in place."""
+    return kind in IMMUTABLE

@@ -1,0 +1,341 @@
+"""Methods and attributes of plain data and of containers, and changes in place."""
+
+import ast
+from collections.abc import Callable, Sequence
+
+from lmc.frontend.capture.emitter import describe, is_state, kind_of
+from lmc.frontend.capture.states import States
+from lmc.frontend.capture.store import cells_of, root_cell
+from lmc.frontend.capture.types import PICKING_METHODS, method_type
+from lmc.frontend.capture.values import (
+    CALLED,
+    Abstract,
+    Broken,
+    Called,
+    Element,
+    HostObject,
+    Known,
+    Method,
+    Plain,
+    ProgramRef,
+    Ref,
+    Tuple,
+    has_states,
+    ir_type,
+    join_kinds,
+)
+from lmc.ir.core import Value
+from lmc.ir.evaluate import METHODS, MUTATORS
+from lmc.ir.types import PY, TEXT, Type, list_of
+
+GROWING = ("append", "extend")
+TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_")) - {
+    "count", "index", "format", "find",
+}  # fmt: skip
+"""Methods that only texts have, also where the receiver is a host function's result."""
+
+
+class Methods(States):
+    """Attribute access, method calls on data, element and attribute assignment."""
+
+    def load_attribute(self, value: Abstract, node: ast.Attribute) -> Abstract:  # type: ignore[override]
+        """Return an attribute; a method is returned for calling."""
+        name = node.attr
+        if isinstance(value, HostObject):
+            return self.attribute_of(value, name, node)
+        if isinstance(value, Called) and name in ("value", "ret_value"):
+            return value.value
+        if isinstance(value, ProgramRef):
+            if name == "run":
+                return value
+            self.fail(node, f"'{name}' of a program cannot be used inside a program", "call it")
+        if self.group_of(value) and name == "forks":
+            return value
+        if self._is_called(node):
+            return Method(value, name, node)
+        if is_state(value) or isinstance(value, Called) or has_states(kind_of(value)):
+            self.fail(node, f"{describe(value)} has no attribute '{name}' here", "check its name")
+        made = self.emit("val.attr", [self.read(value, node)], [PY], node, name=name)[0]
+        return self.borrowed(made, cells_of(value))
+
+    called: ast.expr | None = None
+
+    def _is_called(self, node: ast.Attribute) -> bool:
+        return self.called is node
+
+    def method_call(self, method: Method, node: ast.Call) -> Abstract:
+        """Walk a call of a method."""
+        receiver, name = method.receiver, method.name
+        self.check_usable(receiver, node)
+        if isinstance(receiver, Called):
+            return self.state_method(receiver.state, name, node)
+        if is_state(receiver):
+            return self.state_method(receiver, name, node)
+        kind = kind_of(receiver)
+        if kind.name == "list" and has_states(kind) and name == "join":
+            return self.join_group(receiver, self._arguments(node, name), node)
+        if name in MUTATORS and self._is_container(receiver):
+            return self._mutator(receiver, name, node)
+        if has_states(kind):
+            return self._container_method(receiver, name, node)
+        arguments, keywords = self.call_arguments(node)
+        if self._needs_host(receiver, name):
+            return self.host_method(receiver, name, arguments, keywords, node)
+        return self._data_method(receiver, name, arguments, keywords, node)
+
+    def _is_container(self, receiver: Abstract) -> bool:
+        return isinstance(receiver, (Ref, Element)) and kind_of(receiver) != TEXT
+
+    def _needs_host(self, receiver: Abstract, name: str) -> bool:
+        if isinstance(receiver, Ref) and receiver.cell.from_host:
+            return name not in TEXT_METHODS
+        return name not in METHODS
+
+    def _data_method(
+        self,
+        receiver: Abstract,
+        name: str,
+        arguments: list[Abstract],
+        keywords: dict[str, Abstract],
+        node: ast.Call,
+    ) -> Abstract:
+        if not isinstance(receiver, (Known, Plain, Ref, Element, Tuple)):
+            self.fail(node, f"{describe(receiver)} has no method '{name}'", "check the name")
+        every = [receiver, *arguments, *keywords.values()]
+        operands = [self.read(value, node) for value in every]
+        kind = method_type(operands[0].type, name)
+        if name in ("join", "extend") and operands[0].type == TEXT:
+            kind = TEXT
+        made = self.emit(
+            "val.method", operands, [kind], node, name=name, **self.keywords_of(keywords)
+        )[0]
+        owners = [cell for value in every for cell in cells_of(value)]
+        if name in PICKING_METHODS:
+            return self.borrowed(made, owners)
+        return self.derived(made, every)
+
+    def keywords_of(self, keywords: dict[str, Abstract]) -> dict[str, list[str]]:
+        """Return the attribute that names keyword operands, if there are any."""
+        return {"keywords": list(keywords)} if keywords else {}
+
+    host_method: Callable[..., Abstract]
+    call_arguments: Callable[[ast.Call], tuple[list[Abstract], dict[str, Abstract]]]
+
+    # Containers of states.
+
+    def _container_method(self, receiver: Abstract, name: str, node: ast.Call) -> Abstract:
+        assert isinstance(receiver, (Ref, Element))
+        kind = kind_of(receiver)
+        if kind.name == "dict":
+            if name in ("items", "values"):
+                return self.dict_items(receiver, node, values_only=name == "values")
+            if name == "keys":
+                made = self.emit(
+                    "val.method", [self.content(receiver, node)], [list_of(PY)], node, name=name
+                )[0]
+                return self.fresh(made)
+        if name == "copy" and not node.args:
+            made = self.content(receiver, node)
+            copied = self.emit("val.method", [made], [made.type], node, name=name)[0]
+            found = self.derived(copied, [receiver])
+            assert isinstance(found, Ref)
+            found.cell.kind = kind
+            return found
+        self.fail(node, f"'{name}' on a collection of states cannot be captured",
+                  "use indexing, loops, append, extend, join")  # fmt: skip
+
+    # Changes in place.
+
+    def _mutator(self, receiver: Abstract, name: str, node: ast.Call) -> Abstract:
+        assert isinstance(node.func, ast.Attribute)
+        place = self.place(node.func.value)
+        assert isinstance(place, (Ref, Element))
+        cell = root_cell(place)
+        if cell.from_host and name not in ("append", "extend", "sort", "reverse"):
+            arguments, keywords = self.call_arguments(node)
+            return self.host_method(receiver, name, arguments, keywords, node)
+        if name == "append" and len(node.args) == 1 and not node.keywords:
+            self.add_item(place, self.expression(node.args[0]), node)
+            return Known(None)
+        if name == "extend" and len(node.args) == 1 and not node.keywords:
+            self.extend_list(place, self.consumed(node.args[0]), node)
+            return Known(None)
+        if name == "sort" and any(keyword.arg == "key" for keyword in node.keywords):
+            return self._sort_by_key(place, node)
+        arguments, keywords = self.call_arguments(node)
+        return self.mutate(place, name, arguments, keywords, node)
+
+    sorted_by: Callable[..., Abstract]
+    consumed: Callable[[ast.expr], Abstract]
+
+    def _sort_by_key(self, place: Abstract, node: ast.Call) -> Abstract:
+        found = self.sorted_by(
+            "sorted", [place], {k.arg or "": k.value for k in node.keywords}, node
+        )
+        self.check_not_iterated(place, node)
+        self.write(place, self.read(found, node), node)
+        return Known(None)
+
+    def mutate(
+        self,
+        place: Abstract,
+        name: str,
+        arguments: Sequence[Abstract],
+        keywords: dict[str, Abstract],
+        node: ast.AST,
+    ) -> Abstract:
+        """Change a container by one of its methods; return the method's result."""
+        self.check_not_iterated(place, node)
+        kind = kind_of(place)
+        every = [*arguments, *keywords.values()]
+        if has_states(kind):
+            return self._mutate_states(place, name, every, node)
+        operands = [self.read(place, node), *(self.read(value, node) for value in every)]
+        made, result = self.emit(
+            "val.mutate", operands, [_changed_type(operands, name), PY], node,
+            name=name, **self.keywords_of(keywords),
+        )  # fmt: skip
+        self._widen(place, made.type)
+        self.write(place, made, node)
+        for value in every:
+            self.add_member(value, root_cell(place), node)
+        return self.borrowed(result, [root_cell(place)])
+
+    def _mutate_states(
+        self, place: Abstract, name: str, arguments: list[Abstract], node: ast.AST
+    ) -> Abstract:
+        if name not in ("pop", "clear", "reverse"):
+            self.fail(node, f"'{name}' on a collection of states cannot be captured",
+                      "use append, extend, pop, indexing")  # fmt: skip
+        base = self.content(place, node)
+        operands = [base, *(self.read(value, node) for value in arguments)]
+        element = kind_of(place).element
+        assert element is not None
+        made, result = self.emit("val.mutate", operands, [base.type, PY], node, name=name)
+        taken: Abstract = Known(None)
+        if name == "pop":
+            taken = self._taken(base, operands[1:], element, place, node)
+        self.forget_slots(root_cell(place), node)
+        self.write(place, made, node)
+        result.hint = "popped"
+        return taken
+
+    def _taken(
+        self, base: Value, index: list[Value], element: Type, place: Abstract, node: ast.AST
+    ) -> Abstract:
+        """Return what pop takes out, read from the container as it was before."""
+        at = index or [self.constant(-1, node)]
+        value = self.emit("val.index", [base, at[0]], [ir_type(element)], node)[0]
+        if element == CALLED:
+            pair = self.emit("val.unpack", [value], [Type("state"), PY], node)
+            state = self.fresh(pair[0], external="the state of a program that has ended")
+            assert isinstance(state, Ref)
+            return Called(state, self.fresh(pair[1], external="a program's return value"))
+        found = self.fresh(value, element)
+        assert isinstance(found, Ref)
+        for other in self.aliases.once_inside(root_cell(place)):
+            relate = self.aliases.same if other.kind == element else self.aliases.inside
+            relate(found.cell, other)
+        return found
+
+    def forget_slots(self, cell: object, node: ast.AST) -> None:
+        """Names for slots of a container mean nothing once its slots move."""
+        lost = Broken(f"this names a slot of a list whose slots moved at {self.locate(node)}",
+                      "copy the state, or read it before the list changes")  # fmt: skip
+        for key, bound in self.store.names.items():
+            if _names_slot(bound, cell):
+                self.store.names[key] = lost
+
+    def add_item(self, place: Abstract, item: Abstract, node: ast.AST) -> None:  # type: ignore[override]
+        """Append a value or state to a list."""
+        self.check_not_iterated(place, node)
+        kind = kind_of(place)
+        wanted = (
+            join_kinds(kind.element, kind_of(item))
+            if kind.name == "list" and kind.element
+            else None
+        )
+        if wanted is None and (has_states(kind) or has_states(kind_of(item))):
+            self.fail(node, "states and plain data in one list cannot be captured",
+                      "keep the states in a list of their own")  # fmt: skip
+        base, value = self.content(place, node), self.content(item, node)
+        result = ir_type(list_of(wanted)) if wanted is not None else base.type
+        made, _ = self.emit("val.mutate", [base, value], [result, PY], node, name="append")
+        if wanted is not None and isinstance(place, Ref):
+            place.cell.kind = list_of(wanted)
+        self.write(place, made, node)
+        self.add_member(item, root_cell(place), node)
+
+    def extend_list(self, place: Abstract, items: Abstract, node: ast.AST) -> None:
+        """Extend a list by another."""
+        if isinstance(items, Tuple) and any(has_states(kind_of(item)) for item in items.items):
+            items = self.list_of(node, list(items.items))
+        kinds = kind_of(place), kind_of(items)
+        if not any(map(has_states, kinds)):
+            self.mutate(place, "extend", [items], {}, node)
+            return
+        self.check_not_iterated(place, node)
+        kind = join_kinds(*kinds)
+        if kind is None or kind.name != "list":
+            self.fail(node, "states and plain data in one list cannot be captured",
+                      "keep the states in a list of their own")  # fmt: skip
+        operands = [self.content(place, node), self.content(items, node)]
+        made, _ = self.emit("val.mutate", operands, [ir_type(kind), PY], node, name="extend")
+        self._widen(place, kind)
+        self.write(place, made, node)
+        for cell in cells_of(items):
+            if self.aliases.related(cell, root_cell(place)):
+                root_cell(place).deep_external = "an object that may stand twice in one list"
+            self.aliases.shares(cell, root_cell(place))
+
+    def set_item(  # type: ignore[override]
+        self, place: Abstract, key: Abstract, value: Abstract, node: ast.AST
+    ) -> None:
+        """Carry out `place[key] = value`."""
+        self.check_usable(place, node)
+        if is_state(place):
+            name = key.value if isinstance(key, Known) else self.read(key, node)
+            self.set_variable(place, name, value, node)
+            return
+        if not isinstance(place, (Ref, Element)):
+            self.fail(node, f"{describe(place)} takes no items", "use a list or dict")
+        kinds = kind_of(place), kind_of(value)
+        if not any(map(has_states, kinds)):
+            if kinds[0].name == "list":
+                self.check_not_iterated(place, node)
+            self.mutate(place, "__setitem__", [key, value], {}, node)
+            return
+        element = join_kinds(kinds[0].element, kinds[1]) if kinds[0].element else None
+        if element is None:
+            self.fail(node, "states and plain data in one collection cannot be captured",
+                      "keep the states in a list or dict of their own")  # fmt: skip
+        self.check_not_iterated(place, node)
+        operands = [self.content(place, node), self.read(key, node), self.content(value, node)]
+        kind = Type(kinds[0].name, element)
+        made, _ = self.emit("val.mutate", operands, [ir_type(kind), PY], node, name="__setitem__")
+        self.forget_slots(root_cell(place), node)
+        self._widen(place, kind)
+        self.write(place, made, node)
+        self.add_member(value, root_cell(place), node)
+
+    def _widen(self, place: Abstract, kind: Type) -> None:
+        if isinstance(place, Ref):
+            joined = join_kinds(place.cell.kind, kind)
+            assert joined is not None
+            place.cell.kind = joined
+
+
+def _changed_type(operands: list[Value], name: str) -> Type:
+    kind = operands[0].type
+    if kind.name != "list" or name in ("pop", "remove", "clear", "sort", "reverse"):
+        return kind
+    added = operands[-1].type
+    if name == "extend":
+        added = added.element or (TEXT if added == TEXT else PY)
+    return kind if kind.element in (added, PY) else list_of(PY)
+
+
+def _names_slot(bound: Abstract, cell: object) -> bool:
+    if isinstance(bound, Element):
+        return root_cell(bound) is cell
+    return isinstance(bound, Tuple) and any(_names_slot(item, cell) for item in bound.items)

@@ -1,0 +1,261 @@
+"""Methods of states, of the children of a fork, and of nested programs' results."""
+
+import ast
+from collections.abc import Callable
+
+from lmc.frontend.capture.emitter import is_state, kind_of
+from lmc.frontend.capture.loops import Loops
+from lmc.frontend.capture.values import (
+    Abstract,
+    Called,
+    Cell,
+    Closure,
+    Element,
+    HostObject,
+    Known,
+    Piece,
+    Pieces,
+    Plain,
+    Ref,
+    Tuple,
+)
+from lmc.ir.core import Value
+from lmc.ir.types import BOOL, INT, META, PY, STATE, TEXT, Attr, Type, list_of
+
+ROLES = ("system", "user", "assistant")
+JOIN_MODES = ("gather_variable", "concate_and_append")
+STATE_METHODS = (
+    "text", "messages", "get_meta_info", "get_var", "set_var", "fork", "copy", "sync", "error",
+    "var_scope", "user", "system", "assistant",
+)  # fmt: skip
+_VARIABLE_RESULTS: dict[str, Type] = {"lm.get": PY, "lm.has": BOOL, "lm.meta": META}
+
+
+class States(Loops):
+    """What can be done with states besides appending."""
+
+    inline: Callable[..., Abstract]
+
+    def state_method(self, place: Abstract, name: str, node: ast.Call) -> Abstract:
+        """Walk a method call on a state."""
+        arguments = self._arguments(node, name)
+        match name, len(arguments):
+            case "text", 0:
+                return Plain(self.emit("lm.text", [self.content(place, node)], [TEXT], node)[0])
+            case "messages", 0:
+                made = self.emit("lm.messages", [self.content(place, node)], [PY], node)[0]
+                return self.fresh(made)
+            case "get_meta_info", 1:
+                made = self.named_op("lm.meta", place, arguments[0], node)
+                return self.fresh(made, external="what is told about a call",
+                                  deep_external="what is told about a call")  # fmt: skip
+            case "get_var", 1:
+                return self.item(place, self.expression(arguments[0]), node)
+            case "set_var", 2:
+                name_value = self.name_of(arguments[0])
+                self.set_variable(place, name_value, self.expression(arguments[1]), node)
+            case "fork", 0 | 1 | 2:
+                return self.fork(place, arguments[0] if arguments else None, node)
+            case "copy", 0:
+                return self.copy_state(place, node)
+            case "sync", 0:
+                pass
+            case "error", 0:
+                return Known(None)
+            case (("user" | "system" | "assistant"), 1):
+                inner = self.pieces(self.expression(arguments[0]), arguments[0])
+                ends = (Piece("begin", node, word=name), Piece("end", node, word=name))
+                self.append(place, Pieces((ends[0], *inner.parts, ends[1])), node)
+            case (("user" | "system" | "assistant"), 0):
+                self.fail(node, f"{name}() opens a turn only in a with statement",
+                          f"write: with s.{name}(): ...")  # fmt: skip
+            case _ if name.endswith(("_begin", "_end")) and not arguments:
+                role, _, kind = name.rpartition("_")
+                if role not in ROLES:
+                    self.fail(node, f"a state has no method '{name}'", "check its name")
+                self.append(place, Pieces((Piece(kind, node, word=role),)), node)
+            case _:
+                self.fail(node, f"a state has no method '{name}' with {len(arguments)} argument(s)",
+                          f"it has: {', '.join(STATE_METHODS)}")  # fmt: skip
+        return Known(None)
+
+    def _arguments(self, node: ast.Call, name: str) -> list[ast.expr]:
+        """Return a method's arguments, all of them in order."""
+        arguments = list(node.args)
+        for keyword in node.keywords:
+            ignored = name == "fork" and keyword.arg == "position_ids_offset"
+            if keyword.arg is None or any(isinstance(a, ast.Starred) for a in arguments):
+                self.fail(node, "starred arguments here cannot be captured", "write them out")
+            if not ignored:
+                arguments.append(keyword.value)
+        return arguments
+
+    # Variables.
+
+    def variable_op(  # type: ignore[override]
+        self, op: str, state: Abstract, name: Abstract, node: ast.AST
+    ) -> Value:
+        """Read something of a variable of a state, by a name that may be known at run time."""
+        operands = [self._state_content(state, node)]
+        attributes: dict[str, Attr] = {}
+        if isinstance(name, Known):
+            if not isinstance(name.value, str):
+                self.fail(node, f"a variable's name is text, not {name.value!r}", "quote the name")
+            attributes["name"] = name.value
+        else:
+            operands.append(self.read(name, node))
+        made = self.emit(op, operands, [_VARIABLE_RESULTS[op]], node, **attributes)[0]
+        if isinstance(name, Known) and op == "lm.get" and name.value.isidentifier():
+            made.hint = name.value
+        return made
+
+    def named_op(self, op: str, state: Abstract, name: ast.expr, node: ast.AST) -> Value:
+        """Do what `variable_op` does for a name in the source."""
+        return self.variable_op(op, state, self.expression(name), node)
+
+    def _state_content(self, state: Abstract, node: ast.AST) -> Value:
+        if isinstance(state, Called):
+            state = state.state
+        return self.content(state, node)
+
+    def set_variable(
+        self, place: Abstract, name: str | Value | None, value: Abstract, node: ast.AST
+    ) -> None:
+        """Set a variable of a state; what it holds must not change afterwards."""
+        operands = [self.content(place, node), self.read(value, node)]
+        attributes: dict[str, Attr] = {}
+        if isinstance(name, Value):
+            operands.append(name)
+        elif name is None:
+            self.fail(node, "a variable needs a name", "s['name'] = value")
+        else:
+            attributes["name"] = name
+        if isinstance(value, Ref):
+            self.store.frozen.setdefault(
+                value.cell, f"this changes what a state's variable holds since {self.locate(node)}"
+            )
+        self.write(place, self.emit("lm.set", operands, [STATE], node, **attributes)[0], node)
+
+    # Forks.
+
+    def fork(self, place: Abstract, count: ast.expr | None, node: ast.AST) -> Ref:
+        """Fork a state into a group."""
+        number = Known(1) if count is None else self.expression(count)
+        attributes: dict[str, Attr] = {}
+        operands: list[Value] = []
+        if isinstance(number, Known):
+            if type(number.value) is not int or number.value < 0:
+                self.fail(node, f"fork needs a whole number, not {number.value!r}", "s.fork(3)")
+            attributes["count"] = number.value
+        else:
+            operands.append(self.read(number, node))
+        return self._forked(place, operands, attributes, node)
+
+    def _forked(
+        self, place: Abstract, operands: list[Value], attributes: dict[str, Attr], node: ast.AST
+    ) -> Ref:
+        assert isinstance(place, (Ref, Element))
+        self.check_callable(place, node)
+        before = self.content(place, node)
+        kinds = [STATE, list_of(STATE)]
+        parent, made = self.emit("lm.fork", [before, *operands], kinds, node, **attributes)
+        self.count_call(place, parent, before.hint, node)
+        cell = Cell(list_of(STATE), "forks", parent=place, is_group=True)
+        self.store.contents[cell] = made
+        return Ref(cell)
+
+    def count_call(self, place: Abstract, state: Value, hint: str, node: ast.AST) -> None:
+        """Put back a state on which a call was counted, its text unchanged."""
+        state.hint = hint
+        self.check_changeable(place, node, deep=isinstance(place, Element))
+        self.assign_content(place, state, node)
+        self.mark_called(place, node)
+
+    def copy_state(self, place: Abstract, node: ast.AST) -> Ref:
+        """Copy a state: a fork of one."""
+        group = self._forked(place, [], {"count": 1}, node)
+        zero = self.constant(0, node)
+        made = self.emit("val.index", [self.store.contents[group.cell], zero], [STATE], node)[0]
+        cell = Cell(STATE, "copy")
+        self.store.contents[cell] = made
+        del self.store.contents[group.cell]
+        return Ref(cell)
+
+    def group_of(self, abstract: Abstract) -> bool:
+        """Whether a value is what a fork gave."""
+        return isinstance(abstract, Ref) and abstract.cell.is_group
+
+    def join_group(self, group: Abstract, arguments: list[ast.expr], node: ast.Call) -> Abstract:
+        """Walk forks.join(mode)."""
+        mode = self.static(arguments[0]) if arguments else JOIN_MODES[0]
+        if mode not in JOIN_MODES or len(arguments) > 1:
+            self.fail(node, "join takes one constant mode", f"one of {', '.join(JOIN_MODES)}")
+        if not isinstance(group, Ref) or group.cell.parent is None:
+            self.fail(node, "which state these forks came from is not known here",
+                      "join them where they were forked, under their own name")  # fmt: skip
+        parent = group.cell.parent
+        operands = [self.content(parent, node), self.content(group, node)]
+        made = self.emit("lm.join", operands, [STATE], node, mode=mode)[0]
+        made.hint = operands[0].hint
+        self.write(parent, made, node)
+        return Known(None)
+
+    def append_to_group(self, group: Abstract, value: Abstract, node: ast.stmt) -> None:
+        """Append to every child of a fork: the same, the i-th of a list, or what a lambda says."""
+        if isinstance(value, Tuple):
+            for index, item in enumerate(value.items):
+                self.append(self.element(self._ref(group), Known(index), node), item, node)
+            return
+        slots = self._states(self._ref(group), node)
+        texts = None
+        if kind_of(value).name == "list" and isinstance(value, (Ref, Element)):
+            texts = self.zipped([value], node)
+        source = slots if texts is None else self.zipped([slots, value], node)
+
+        def body(item: Abstract) -> Known | Plain:
+            place, what = item, value
+            if isinstance(item, Tuple) and texts is not None:
+                place, what = item.items
+            elif isinstance(value, (Closure, HostObject)):
+                assert isinstance(place, Element)
+                what = self.inline(value, [place.index], {}, node)
+            self.append(place, what, node)
+            return Known(True)
+
+        self.for_each(source, node, body)
+
+    def _ref(self, group: Abstract) -> Ref | Element:
+        assert isinstance(group, (Ref, Element))
+        return group
+
+    # Blocks.
+
+    def with_item(self, node: ast.With, item: ast.withitem) -> Callable[[], None] | None:
+        """Open a with statement on a state; return what closes it."""
+        call = item.context_expr
+        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+            return None
+        place = self.place(call.func.value)
+        if not is_state(place) or item.optional_vars is not None:
+            return None
+        role = call.func.attr
+        if role in ROLES and not call.args and not call.keywords:
+            self.append(place, Pieces((Piece("begin", call, word=role),)), call)
+            return lambda: self.append(place, Pieces((Piece("end", call, word=role),)), call)
+        if role == "var_scope" and len(call.args) == 1:
+            return self._scope(place, call)
+        return None
+
+    def _scope(self, place: Abstract, call: ast.Call) -> Callable[[], None]:
+        name = self.name_of(call.args[0])
+        before = self.emit("lm.text", [self.content(place, call)], [TEXT], call)[0]
+
+        def close() -> None:
+            whole = self.emit("lm.text", [self.content(place, call)], [TEXT], call)[0]
+            start = self.emit("val.call", [before], [INT], call, callee="len")[0]
+            nothing = self.constant(None, call)
+            operands = [whole, start, nothing, nothing]
+            added = self.emit("val.slice", operands, [TEXT], call)[0]
+            self.set_variable(place, name, Plain(added), call)
+
+        return close

@@ -1,0 +1,265 @@
+"""What an expression of a program can be while its source is walked.
+
+Plain data that cannot change is an SSA value (`Plain`) or a constant (`Known`). Whatever Python
+could change in place (states, lists, dicts, values of unknown kind) lives in a `Cell`, and names
+refer to the cell, so that two names for one object stay two names for one object.
+"""
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lmc.ir.core import Value
+from lmc.ir.types import BOOL, DICT, FLOAT, INT, NONE, PY, STATE, TEXT, Type, list_of
+
+if TYPE_CHECKING:
+    from lmc.frontend.capture.frame import Frame
+
+VOID = Type("void")
+"""Element kind of a container that has been empty so far."""
+
+CALLED = Type("called")
+"""Kind of what a nested program gives: its final state and its return value."""
+
+IMMUTABLE = (TEXT, BOOL, INT, FLOAT, NONE)
+
+
+def dict_of(element: Type) -> Type:
+    """Return the kind of dicts whose values capture follows (states among them)."""
+    return Type("dict", element)
+
+
+def has_states(kind: Type) -> bool:
+    """Whether values of a kind are or hold states."""
+    if kind in (STATE, CALLED):
+        return True
+    return kind.element is not None and has_states(kind.element)
+
+
+def ir_type(kind: Type) -> Type:
+    """Return the IR type that stands for a kind."""
+    if kind.name == "dict":
+        return DICT
+    if kind in (CALLED, VOID):
+        return PY
+    if kind.name == "list" and kind.element is not None:
+        return list_of(ir_type(kind.element))
+    return kind
+
+
+def join_kinds(left: Type, right: Type) -> Type | None:
+    """Return the kind that covers both; None where a state would meet something else."""
+    if left == right or right == VOID:
+        return left
+    if left == VOID:
+        return right
+    if left.name == right.name and left.element and right.element:
+        element = join_kinds(left.element, right.element)
+        return None if element is None else Type(left.name, element)
+    if has_states(left) or has_states(right):
+        return None
+    return DICT if left.name == right.name == "dict" else PY
+
+
+@dataclass(eq=False, slots=True)
+class Cell:
+    """One object of the program that can change; its content is the latest SSA value.
+
+    `external` says why the object must not be changed (it belongs to somebody else),
+    `deep_external` why what is inside it must not. The children of a fork are a group and know
+    their `parent`, the state that they came from.
+    """
+
+    kind: Type
+    hint: str = ""
+    external: str | None = None
+    deep_external: str | None = None
+    from_host: bool = False
+    parent: "Ref | Element | None" = None
+    is_group: bool = False
+
+    def __repr__(self) -> str:
+        return f"Cell({self.kind}, {self.hint!r})"
+
+
+class Abstract:
+    """Something that a name can be bound to."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Known(Abstract):
+    """A constant: None, bool, int, float or str."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Plain(Abstract):
+    """Data that cannot change in place."""
+
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Ref(Abstract):
+    """A reference to a cell."""
+
+    cell: Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Element(Abstract):
+    """A reference to the object in a slot of a container that capture follows."""
+
+    container: "Ref | Element"
+    index: Known | Plain
+    kind: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Tuple(Abstract):
+    """A tuple of known length."""
+
+    items: tuple[Abstract, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Called(Abstract):
+    """What a nested program gave: its final state, and its return value."""
+
+    state: "Ref"
+    value: Abstract
+
+
+@dataclass(frozen=True, slots=True)
+class Undefined(Abstract):
+    """A name that no path so far has assigned."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken(Abstract):
+    """A name whose value capture lost; reading it is a graph break for this reason."""
+
+    reason: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iterable(Abstract):
+    """Items to loop over, and how a loop's item value becomes what Python's item is.
+
+    `watched` are the cells whose length must not change meanwhile. `is_once` marks iterators,
+    which a second loop would find empty.
+    """
+
+    items: Value
+    bind: Callable[[Value], Abstract]
+    watched: tuple[Cell, ...] = ()
+    is_once: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces(Abstract):
+    """An expression of the language that waits to be appended to a state."""
+
+    parts: tuple["Piece", ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One part of `Pieces`: kind 'text', 'gen', 'select', 'begin', 'end' or 'control'."""
+
+    kind: str
+    node: ast.expr
+    text: Value | None = None
+    word: str = ""
+    name: "str | Value | None" = None
+    params: tuple[tuple[str, Any], ...] = ()
+    dynamic: tuple[tuple[str, Value], ...] = ()
+    choices: Value | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Word(Abstract):
+    """A function of the language, such as `gen`."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Builtin(Abstract):
+    """A function of `ir.evaluate.FUNCTIONS`, or a builtin that capture itself knows."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRef(Abstract):
+    """Another program; `is_run` for its method `run`."""
+
+    program: Any
+
+
+@dataclass(frozen=True, slots=True)
+class HostObject(Abstract):
+    """A live object of the program's module: a function, class, module or instance."""
+
+    obj: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure(Abstract):
+    """A function or lambda written inside a captured function."""
+
+    node: ast.FunctionDef | ast.Lambda
+    frame: "Frame"
+    defaults: tuple[Abstract, ...] = ()
+    keyword_defaults: tuple[Abstract | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Abstract):
+    """An attribute of something, looked up to be called."""
+
+    receiver: Abstract
+    name: str
+    node: ast.expr = field(compare=False)
+
+
+def same(left: Abstract, right: Abstract) -> bool:
+    """Whether two abstract values are surely one and the same."""
+    if type(left) is not type(right):
+        return False
+    if isinstance(left, Known):
+        assert isinstance(right, Known)
+        return type(left.value) is type(right.value) and repr(left.value) == repr(right.value)
+    if isinstance(left, HostObject):
+        assert isinstance(right, HostObject)
+        return left.obj is right.obj
+    if isinstance(left, Tuple):
+        assert isinstance(right, Tuple)
+        return len(left.items) == len(right.items) and all(map(same, left.items, right.items))
+    if isinstance(left, Called):
+        assert isinstance(right, Called)
+        return same(left.state, right.state) and same(left.value, right.value)
+    if isinstance(left, Element):
+        assert isinstance(right, Element)
+        return same(left.container, right.container) and same(left.index, right.index)
+    if isinstance(left, (Undefined, Broken)):
+        return True
+    if isinstance(left, Closure):
+        assert isinstance(right, Closure)
+        return left.node is right.node and left.frame is right.frame
+    return left == right
+
+
+def type_of_plain(value: Any) -> Type:
+    """Return the IR type of a constant."""
+    table = {str: TEXT, bool: BOOL, int: INT, float: FLOAT, type(None): NONE}
+    return table[type(value)]
