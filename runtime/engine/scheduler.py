@@ -29,7 +29,7 @@ GROWTH_RESERVE = 32
 """Output tokens per running sequence that admission keeps room for."""
 
 MIN_PREFILL = 16
-"""Prefill tokens per step that decodes cannot crowd out."""
+"""Prefill tokens per step that decodes cannot crowd out (at most a quarter of the budget)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -189,7 +189,7 @@ class Scheduler:
         """
         self.step += 1
         while True:
-            draft = self._new_draft()
+            draft = _Draft(self.token_budget, self.max_logits)
             self._choose_decodes(draft)
             self._choose_prefills(draft)
             ready = self._admit(draft)
@@ -214,9 +214,6 @@ class Scheduler:
 
     # -- choosing --------------------------------------------------------------------------
 
-    def _new_draft(self) -> _Draft:
-        return _Draft(tokens_left=self.token_budget, logits_left=self.max_logits)
-
     def _choose_decodes(self, draft: _Draft) -> None:
         """Take every decoding sequence; preempt the youngest until all find slots."""
         while True:
@@ -228,7 +225,8 @@ class Scheduler:
             if self._claimed(draft) <= self.cache.available:
                 break
             self._make_room()
-        draft.tokens_left = max(draft.tokens_left, min(MIN_PREFILL, self.token_budget))
+        floor = max(1, min(MIN_PREFILL, self.token_budget // 4))
+        draft.tokens_left = max(draft.tokens_left, floor)
 
     def _choose_prefills(self, draft: _Draft) -> None:
         """Go on with the prefills that have begun, in order of arrival."""
