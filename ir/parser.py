@@ -162,7 +162,7 @@ class _Source:
             message += f"; near {shown[max(0, column - 21) : column + 20]!r}"
             shown = ""
         where = Location(self.file, line, column, line, column + max(1, width), shown)
-        raise ParseError(message, location=where)
+        raise ParseError(message, location=where) from None
 
     def fail_unexpected(self, error: "UnexpectedInput") -> NoReturn:
         """Raise ParseError for what the grammar refuses."""
