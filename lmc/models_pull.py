@@ -213,6 +213,8 @@ def _first_answer(url: str) -> bytes:
             with _open(url, CONNECT_SECONDS) as response:
                 answer.append(response.read(1 << 20))
         except OSError as error:
+            if isinstance(error, urllib.error.HTTPError):
+                error.close()  # the error is an open response
             answer.append(error)
         except http.client.HTTPException as error:
             answer.append(OSError(f"{type(error).__name__}: {error}"))
@@ -255,6 +257,7 @@ def _fetch(base: str, name: str, folder: Path, report: Progress) -> None:
                 done += len(chunk)
                 report(name, done, total)
     except urllib.error.HTTPError as error:
+        error.close()  # the error is an open response
         if error.code == 404:
             raise _Missing(name) from error
         raise
