@@ -1,1 +1,1 @@
-"""lmc.codegen."""
+"""Code generation: targets, lowering of IR to plans, artifacts."""

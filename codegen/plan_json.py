@@ -102,7 +102,7 @@ def plan_from_json(data: Any) -> Plan:
         )
     try:
         return _plan(data)
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"the plan is damaged: {type(error).__name__}: {error}") from error
 
 
@@ -145,11 +145,19 @@ def _check_block(block: PlanBlock, outer: tuple[PlanBlock, ...], num_locations: 
         raise IndexError("more arguments than registers")
     if outer and any(not 0 <= register < outer[-1].num_registers for register in block.captures):
         raise IndexError("a captured register lies outside the outer frame")
+    _check_positions(block.state_arguments, block.num_arguments)
     for step in block.steps:
+        _check_positions(step.state_inputs, len(step.inputs))
+        _check_positions(step.state_outputs, len(step.outputs))
         if not -1 <= step.location < num_locations:
             raise IndexError(f"location {step.location} does not exist")
         for nested in step.blocks:
             _check_block(nested, (*outer, block), num_locations)
+
+
+def _check_positions(positions: tuple[int, ...], limit: int) -> None:
+    if any(not 0 <= position < limit for position in positions):
+        raise IndexError(f"a position lies outside of {limit}")
 
 
 def _function_to_json(function: PlanFunction) -> dict[str, Any]:
