@@ -87,6 +87,11 @@ class Pass(ABC):
         return self.name + (f"{{{','.join(given)}}}" if given else "")
 
 
+def counted(count: int, noun: str) -> str:
+    """Return '1 trip', '2 trips' for remarks."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def format_option(value: bool | int | float | str) -> str:
     """Return an option's value as pipeline text has it."""
     return str(value).lower() if isinstance(value, bool) else str(value)

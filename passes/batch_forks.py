@@ -90,9 +90,10 @@ class _Grouper:
             calls = [op for op, position in users if op.name in ASKING and position == 0]
             if calls:
                 return _Member(state, calls[0])
-            if len(users) != 1 or users[0][0].name not in PASSING or users[0][1] != 0:
+            steps = [(op, position) for op, position in users if op.name not in READING]
+            if len(steps) != 1 or steps[0][0].name not in PASSING or steps[0][1] != 0:
                 return None
-            state = users[0][0].result
+            state = steps[0][0].result
 
     def _group_block(self, fork: Op, block: Block, members: list[_Member]) -> bool:
         places = {op: place for place, op in enumerate(block.ops)}

@@ -20,8 +20,9 @@ class DcePass(Pass):
 
     Exact (level E): what a program returns, its final state, its host calls and its errors
     need stays. So an unread expression goes only if it cannot raise; host calls, calls of
-    functions with effects, and `cf.while` loops, which may not end, stay. Calls of the model
-    and functions declared pure go with the failures they might have had. Keys stay: a fork or
+    functions with effects, and `cf.while` loops, which may not end, stay. Ops on states that
+    nobody reads, calls of the model among them, and functions declared pure go together with
+    the failures they might have had. Keys stay: a fork or
     call that goes while its parent state is used leaves an `lm.tick` behind. Functions that
     no entry reaches go; parameters stay.
     """

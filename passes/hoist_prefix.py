@@ -7,7 +7,7 @@ from typing import ClassVar
 from lmc.ir.core import Block, Function, Module, Op, Value, copy_attr, replace_values
 from lmc.ir.types import PY, STATE, Type
 from lmc.passes.analysis import APPENDING, Facts
-from lmc.passes.base import Level, Pass, Remarks
+from lmc.passes.base import Level, Pass, Remarks, counted
 from lmc.passes.prefixes import Head, append_op, common_head, head_of, without_head
 from lmc.passes.purity import is_observed
 from lmc.passes.rewriting import sweep_total
@@ -257,7 +257,9 @@ class _Hoister:
         chars = sum(len(text) for kind, text in pieces if kind == "text")
         markers = sum(kind != "text" for kind, _ in pieces)
         self._remarks.fired(
-            f"the constant prefix, {chars} characters and {markers} markers, is a prologue", root
+            f"the constant prefix is a prologue of {counted(chars, 'character')} "
+            f"and {counted(markers, 'marker')}",
+            root,
         )
 
 
@@ -273,7 +275,9 @@ def _is_root(op: Op) -> bool:
 
 
 def _told(head: Head) -> str:
-    return f"{len(head.text)} characters" if head.kind == "text" else f"{head.kind} {head.text!r}"
+    if head.kind == "text":
+        return counted(len(head.text), "character")
+    return f"{head.kind} {head.text!r}"
 
 
 def _ops_with_blocks(block: Block) -> Iterator[tuple[Block, Op]]:

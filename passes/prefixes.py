@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmc.ir.core import Op, Value
+from lmc.ir.types import TEXT
 from lmc.passes.analysis import APPENDING, Facts
 from lmc.passes.rewriting import make_const
 
@@ -92,13 +93,12 @@ def without_head(op: Op, head: Head, facts: Facts) -> list[Op]:
     if rest:
         ops.append(make_const(rest, op.location))
         lead.append(ops[-1].result)
-    if whole.is_whole:
-        text = lead[0]
+    parts = None if whole.is_whole else facts.op_of(op.operands[1], "val.concat")
+    joined = lead + (parts.operands[1:] if parts is not None else [])
+    if len(joined) == 1 and joined[0].type == TEXT:
+        text = joined[0]
     else:
-        parts = facts.op_of(op.operands[1], "val.concat")
-        assert parts is not None
-        text = Value(op.operands[1].type, op.operands[1].hint)
-        joined = [*lead, *parts.operands[1:]]
-        ops.append(Op("val.concat", joined, [text], {}, [], parts.location))
+        text = Value(TEXT, op.operands[1].hint)
+        ops.append(Op("val.concat", joined, [text], {}, [], op.location))
     op.operands = [op.operands[0], text]
     return [*ops, op]

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from lmc.ir.core import Block, Function, Module, Op, Value, clone_block
 from lmc.passes.analysis import Facts, Item, const_items, count_ops, known_items
-from lmc.passes.base import Level, Pass, Remarks
+from lmc.passes.base import Level, Pass, Remarks, counted
 from lmc.passes.rewriting import make_items
 
 GROWTH_PER_TRIP = 4
@@ -111,7 +111,7 @@ class _Unroller:
 
     def _unroll(self, op: Op, items: tuple[Item, ...]) -> list[Op]:
         self._changed = True
-        self._remarks.fired(f"unrolled {len(items)} trips", op)
+        self._remarks.fired(f"unrolled {counted(len(items), 'trip')}", op)
         ops, values = self._trips(op, items, op.operands[1:])
         self._replaced.update(zip(op.results, values, strict=True))
         return ops
