@@ -23,7 +23,7 @@ from lmc.codegen.template_render import TemplateRefusal, TemplateRenderer
 from lmc.errors import LowerError
 from lmc.ir.target import Piece
 
-ROLES = ("system", "user", "assistant")
+ROLES: tuple[str, ...] = ("system", "user", "assistant")
 
 _Turns = tuple[str, ...]
 _Pieces = tuple[Piece, ...]
@@ -58,7 +58,7 @@ class ProbedTemplate:
     first_begins: Mapping[str, _Pieces]
     begins: Mapping[str, _Pieces]
     ends: Mapping[str, _Pieces]
-    refusals: Mapping[str, str] = field(default_factory=dict)
+    refusals: Mapping[str, str] = field(default_factory=dict[str, str])
     has_date: bool = False
 
     @classmethod
@@ -108,11 +108,12 @@ class ProbedTemplate:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> "ProbedTemplate":
         """Read what `to_json` gave; raises KeyError or TypeError on other data."""
-        tables = [
+        first_begins, begins, ends = (
             {role: tuple(pieces) for role, pieces in data[name].items()}
             for name in ("first_begins", "begins", "ends")
-        ]
-        return cls(*tables, dict(data["refusals"]), bool(data["has_date"]))
+        )
+        refusals = dict(data["refusals"])
+        return cls(first_begins, begins, ends, refusals, bool(data["has_date"]))
 
     def canonical(self) -> str:
         """Return one JSON text for one template, to take digests of."""
@@ -177,9 +178,9 @@ def _probe_groups() -> tuple[list[_Turns], list[_Turns], list[_Turns]]:
 class _Tables:
     """Scaffold texts per role."""
 
-    first: dict[str, str] = field(default_factory=dict)
-    later: dict[str, str] = field(default_factory=dict)
-    ends: dict[str, str] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict[str, str])
+    later: dict[str, str] = field(default_factory=dict[str, str])
+    ends: dict[str, str] = field(default_factory=dict[str, str])
 
     def copy(self) -> "_Tables":
         """Return tables that can be filled further."""
