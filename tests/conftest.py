@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 BORDER = "\n// -----\n"
-EXPECT = "// EXPECT\n"
+EXPECT = "// EXPECT"
 PASSES = "// PASSES:"
 
 
@@ -60,7 +60,7 @@ class LmirItem(pytest.Item):
         if not self.config.getoption("--update-golden"):
             raise GoldenMismatch(expected, actual)
         is_last = self.number == len(cases) - 1
-        cases[self.number] = head + EXPECT + (actual if is_last else actual.rstrip("\n"))
+        cases[self.number] = f"{head}{EXPECT}\n{actual if is_last else actual.rstrip()}"
         self.path.write_text(BORDER.join(cases), encoding="utf-8")
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException]) -> str:  # type: ignore[override]
