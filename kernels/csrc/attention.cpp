@@ -9,6 +9,7 @@
 // A unit of work is some rows of one sequence, one key-value head and a range of tiles. A long
 // sequence with few rows is cut into several units, whose partials are kept and merged after.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -71,6 +72,12 @@ template <class T> struct Scratch {
         merged.resize(QUERIES * (padded_dim + 2));
     }
 };
+
+template <class T> Scratch<T>& thread_scratch(const Shape& shape) {
+    static thread_local Scratch<T> scratch;
+    scratch.reserve(shape.padded_dim());
+    return scratch;
+}
 
 inline State state_at(float* memory, int64_t num_queries, int64_t padded_dim) {
     return {memory, memory + num_queries * padded_dim, memory + num_queries * (padded_dim + 1)};
@@ -437,18 +444,13 @@ template <class T> int attention(const Batch& batch, const Shape& shape, const T
     std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) {
         return a.num_rows * (a.end_tile - a.first_tile) > b.num_rows * (b.end_tile - b.first_tile);
     });
-    int num_wrong = 0;
-#pragma omp parallel num_threads(num_threads()) reduction(+ : num_wrong)
-    {
-        static thread_local Scratch<T> scratch;
-        scratch.reserve(shape.padded_dim());
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t i = 0; i < (int64_t)units.size(); i++)
-            num_wrong += !run_unit(scratch, shape, tensors, units[i]);
-#pragma omp for schedule(dynamic, 1)
-        for (int64_t i = 0; i < (int64_t)whole.size(); i++)
-            finish_split(scratch, shape, tensors, whole[i]);
-    }
+    std::atomic<int> num_wrong{0};
+    parallel_for((int64_t)units.size(), [&](int64_t i) {
+        if (!run_unit(thread_scratch<T>(shape), shape, tensors, units[i])) num_wrong++;
+    });
+    parallel_for((int64_t)whole.size(), [&](int64_t i) {
+        finish_split(thread_scratch<T>(shape), shape, tensors, whole[i]);
+    });
     return num_wrong > 0;
 }
 

@@ -16,6 +16,7 @@ constexpr int VECS = BLOCK / LANES;  // vectors in a block
 constexpr int HALF = BLOCK / 2;      // in a gated block: outputs of the gate, then of up
 constexpr int MOST_ROWS = max_rows(VECS);
 constexpr int64_t CACHED_BYTES = 256 * 1024;  // of x, to stay in the second-level cache
+constexpr int64_t PIECE_BYTES = 64 * 1024;    // of weights, that a thread takes at a time
 constexpr int PREFETCH_BYTES = 3072;
 
 enum Part : int { WHOLE = 0, GATE = 1, UP = 2 };
@@ -39,8 +40,7 @@ void pack(const Source* w, int64_t num_rows, int64_t k, int64_t first_row, int p
     using Math = typename MathOf<T>::type;
     const int64_t num_units = units_of<Math>(k);
     const int64_t num_groups = (num_rows + BLOCK - 1) / BLOCK;
-#pragma omp parallel for num_threads(num_threads()) schedule(static)
-    for (int64_t group = 0; group < num_groups; group++) {
+    parallel_for(num_groups, [&](int64_t group) {
         const int64_t end = std::min(num_rows, (group + 1) * BLOCK);
         for (int64_t row = group * BLOCK; row < end; row++) {
             const int64_t n = output_of(first_row + row, part);
@@ -48,7 +48,7 @@ void pack(const Source* w, int64_t num_rows, int64_t k, int64_t first_row, int p
                 packed[packed_index<Math>(n, i, num_units)] =
                     from_float<T>(to_float(w[row * k + i]));
         }
-    }
+    });
 }
 
 // Where the sums of a block go.
@@ -127,12 +127,16 @@ void linear(const T* x, const T* packed, int64_t num_rows, int64_t k, const Outp
     const int64_t row_bytes = num_units * (int64_t)sizeof(Unit);
     const int64_t chunk = std::max<int64_t>(MOST_ROWS, CACHED_BYTES / row_bytes);
     const int64_t num_chunks = (num_rows + chunk - 1) / chunk;
-#pragma omp parallel for num_threads(num_threads()) schedule(static)
-    for (int64_t block = 0; block < num_blocks; block++)
-        for (int64_t c = 0; c < num_chunks; c++)
-            block_rows<Math>((const Unit*)x, (const Unit*)packed + block * num_units * BLOCK,
-                             num_units, c * chunk, std::min(chunk, num_rows - c * chunk), block,
-                             out);
+    const int64_t block_bytes = row_bytes * BLOCK;
+    const int64_t piece = num_rows > MOST_ROWS ? 1 : std::max<int64_t>(1, PIECE_BYTES / block_bytes);
+    parallel_for((num_blocks + piece - 1) / piece, [&](int64_t number) {
+        const int64_t end = std::min(num_blocks, (number + 1) * piece);
+        for (int64_t block = number * piece; block < end; block++)
+            for (int64_t c = 0; c < num_chunks; c++)
+                block_rows<Math>((const Unit*)x, (const Unit*)packed + block * num_units * BLOCK,
+                                 num_units, c * chunk, std::min(chunk, num_rows - c * chunk),
+                                 block, out);
+    });
 }
 
 // Rows of the packed matrix as floats. Returns the number of ids outside [0, n).

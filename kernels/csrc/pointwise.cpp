@@ -1,15 +1,22 @@
 // RMS norm, and rotary embedding with the write of keys and values into their slots.
+#include <atomic>
+#include <cmath>
+
 #include "multiply.h"
 #include "parallel.h"
 
-#include <cmath>
-
 namespace lmc {
 
-constexpr int64_t PARALLEL_ELEMENTS = 1 << 15;  // below, starting threads costs more
+constexpr int64_t PIECE_ELEMENTS = 1 << 14;  // that a thread takes at a time
 
-int g_num_threads = 1;
-int num_threads() { return g_num_threads; }
+// Calls body(row) for all rows, several rows of `width` elements to a piece.
+template <class Body> void for_rows(int64_t num_rows, int64_t width, const Body& body) {
+    const int64_t rows = width < PIECE_ELEMENTS ? PIECE_ELEMENTS / width : 1;
+    parallel_for((num_rows + rows - 1) / rows, [&](int64_t piece) {
+        const int64_t end = num_rows < (piece + 1) * rows ? num_rows : (piece + 1) * rows;
+        for (int64_t row = piece * rows; row < end; row++) body(row);
+    });
+}
 
 // y = x / sqrt(mean(x^2) + eps) * weight, for one row.
 template <class T>
@@ -37,10 +44,9 @@ void rms_norm_row(const float* x, const float* weight, float eps, int64_t width,
 template <class T>
 void rms_norm(const float* x, const float* weight, float eps, int64_t num_rows, int64_t width,
               T* y) {
-#pragma omp parallel for num_threads(num_threads()) schedule(static) \
-    if (num_rows * width > PARALLEL_ELEMENTS)
-    for (int64_t row = 0; row < num_rows; row++)
+    for_rows(num_rows, width, [&](int64_t row) {
         rms_norm_row(x + row * width, weight, eps, width, y + row * width);
+    });
 }
 
 struct RopeShape {
@@ -80,27 +86,23 @@ int64_t rope_write(const float* qkv, const float* cosine, const float* sine,
     const int64_t kv_width = shape.num_kv_heads * shape.head_dim;
     const int64_t q_width = shape.num_heads * shape.head_dim;
     const int64_t half = shape.head_dim / 2;
-    int64_t num_wrong = 0;
-#pragma omp parallel for num_threads(num_threads()) schedule(static) reduction(+ : num_wrong) \
-    if (num_rows * q_width > PARALLEL_ELEMENTS)
-    for (int64_t row = 0; row < num_rows; row++) {
+    std::atomic<int64_t> num_wrong{0};
+    for_rows(num_rows, q_width + 2 * kv_width, [&](int64_t row) {
         const int64_t position = positions[row], slot = slots[row];
         if (position < 0 || position >= num_positions || slot < 0 || slot >= num_slots) {
             num_wrong++;
-            continue;
+            return;
         }
         rope_row(qkv + row * (q_width + 2 * kv_width), cosine + position * half,
                  sine + position * half, shape, q + row * q_width, keys + slot * kv_width,
                  values + slot * kv_width);
-    }
+    });
     return num_wrong;
 }
 
 }  // namespace lmc
 
 using namespace lmc;
-
-LMC_EXPORT void lmc_set_num_threads(int count) { g_num_threads = count < 1 ? 1 : count; }
 
 LMC_EXPORT int lmc_has_native_bf16() { return LMC_NATIVE_BF16; }
 

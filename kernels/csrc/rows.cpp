@@ -80,28 +80,27 @@ using namespace lmc;
 // `mask_words` is the distance between rows of the bitmask; `mask` may be null.
 LMC_EXPORT void lmc_argmax(const float* logits, const uint32_t* mask, int64_t mask_words,
                            int64_t num_rows, int64_t width, int32_t* out) {
-#pragma omp parallel for num_threads(num_threads()) schedule(static) if (num_rows > 1)
-    for (int64_t row = 0; row < num_rows; row++)
+    parallel_for(num_rows, [&](int64_t row) {
         out[row] = argmax_row(logits + row * width, mask ? mask + row * mask_words : nullptr,
                               width);
+    });
 }
 
 // `scales` holds a factor per row (1 / temperature) or is null.
 LMC_EXPORT void lmc_log_sum_exp(const float* logits, const uint32_t* mask, int64_t mask_words,
                                 const float* scales, int64_t num_rows, int64_t width,
                                 double* out) {
-#pragma omp parallel for num_threads(num_threads()) schedule(static) if (num_rows > 1)
-    for (int64_t row = 0; row < num_rows; row++)
+    parallel_for(num_rows, [&](int64_t row) {
         out[row] = log_sum_exp_row(logits + row * width,
                                    mask ? mask + row * mask_words : nullptr, width,
                                    scales ? scales[row] : 1.f);
+    });
 }
 
 LMC_EXPORT void lmc_log_softmax(const float* logits, const uint32_t* mask, int64_t mask_words,
                                 const float* scales, int64_t num_rows, int64_t width,
                                 float* out) {
-#pragma omp parallel for num_threads(num_threads()) schedule(static) if (num_rows > 1)
-    for (int64_t row = 0; row < num_rows; row++) {
+    parallel_for(num_rows, [&](int64_t row) {
         const float* x = logits + row * width;
         const uint32_t* row_mask = mask ? mask + row * mask_words : nullptr;
         const float scale = scales ? scales[row] : 1.f;
@@ -110,5 +109,5 @@ LMC_EXPORT void lmc_log_softmax(const float* logits, const uint32_t* mask, int64
             const bool allowed = !row_mask || (row_mask[i / 32] >> (i % 32) & 1);
             out[row * width + i] = allowed ? (float)(x[i] * scale - total) : LOWEST;
         }
-    }
+    });
 }
