@@ -24,7 +24,7 @@ def capture_programs(programs: Sequence[Program], folder: Path | None = None) ->
 
 def optimise(
     module: Module, passes: str | None = None, print_after: PrintAfter | None = None
-) -> tuple[Module, list[Any]]:
+) -> tuple[Module, Sequence[Any]]:
     """Run a pipeline (None: the default one, "": none) and return the module and pass log.
 
     Raises:
@@ -55,7 +55,9 @@ def compile_captured(
 
     module, log = optimise(captured.module, passes, print_after)
     plan = lower(module, target)
-    return CompiledProgram(module, plan, entry=entry, host=captured.host, pass_log=log, source=captured)
+    return CompiledProgram(
+        plan, entry, module=module, target=target, pass_log=log, captured=captured
+    )
 
 
 def compile_program(
