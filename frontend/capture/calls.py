@@ -248,6 +248,8 @@ class Calls(Inlining):
         if len(arguments) != 1 or set(keywords) - {"key", "reverse"}:
             self.fail(node, f"{name} with a key takes one list here", "make a list first")
         source = arguments[0]
+        if kind_of(source).name != "list":
+            source = self.plain_call("list", [source], node)
         function = self.expression(keywords["key"])
         downward = name == "max"
         if "reverse" in keywords:

@@ -82,11 +82,17 @@ class Loops(PieceBuilder):
 
         return Iterable(keys.items, bind, keys.watched)
 
-    def zipped(self, parts: Sequence[Abstract], node: ast.AST) -> Iterable:
-        """Loop over several things at once."""
+    def zipped(
+        self, parts: Sequence[Abstract], node: ast.AST, *, strict: bool = False
+    ) -> Iterable:
+        """Loop over several things at once; `strict` ones must be equally long."""
         inner = [self.iterable(part, node) for part in parts]
         operands = [part.items for part in inner]
-        items = self.emit("val.call", operands, [list_of(PY)], node, callee="zip")[0]
+        named = {}
+        if strict:
+            operands.append(self.constant(True, node))
+            named = {"keywords": ["strict"]}
+        items = self.emit("val.call", operands, [list_of(PY)], node, callee="zip", **named)[0]
 
         def bind(item: Value) -> Abstract:
             kinds = [item_type(part.items) for part in inner]

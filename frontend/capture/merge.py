@@ -147,6 +147,9 @@ class Merger:
                     return None
             elif not isinstance(side, Undefined):
                 return None
+        root = root_cell(known)
+        if root not in self.left.contents or root not in self.right.contents:
+            return None
         before = entry.index if isinstance(entry, Element) else missing
         indices = [side.index if isinstance(side, Element) else missing for side in (left, right)]
         return ElementShape(known.container, self.shape(*indices, before), known.kind)

@@ -209,8 +209,8 @@ class States(Loops):
         slots = self._states(self._ref(group), node)
         texts = None
         if kind_of(value).name == "list" and isinstance(value, (Ref, Element)):
-            texts = self.zipped([value], node)
-        source = slots if texts is None else self.zipped([slots, value], node)
+            texts = value
+        source = slots if texts is None else self.zipped([slots, value], node, strict=True)
 
         def body(item: Abstract) -> Known | Plain:
             place, what = item, value
