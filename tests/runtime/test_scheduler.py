@@ -183,11 +183,11 @@ def test_decodes_go_on_while_a_long_prompt_is_prefilled_in_chunks():
 
 def test_more_decodes_than_budget_all_move_and_leave_room_for_a_prefill():
     driver = Driver(budget=4, max_running=20, slots=2000)
-    seqs = [driver.submit([i, i + 1], 40) for i in range(12)]
+    seqs = [driver.submit([i, i + 1], 60) for i in range(12)]
     while any(not driver.outputs[seq.serial] for seq in seqs):
         driver.step()
     late = driver.submit(range(30), 2)
-    for _ in range(10):
+    for _ in range(32):
         before = {seq.serial: len(driver.outputs[seq.serial]) for seq in seqs}
         driver.step()
         assert all(len(driver.outputs[s.serial]) == before[s.serial] + 1 for s in seqs)
