@@ -131,7 +131,7 @@ def _block_lines(block: PlanBlock, plan: Plan, indent: str) -> Iterator[str]:
     for offset, outer in enumerate(block.captures):
         yield f"{indent}  r{first + offset} = outer r{outer}"
     for register, value in block.constants:
-        yield f"{indent}  r{register} = {value!r}"
+        yield f"{indent}  r{register} = {_short(value)}"
     for step in block.steps:
         yield f"{indent}  {_step_text(step, plan)}"
         for nested in step.blocks:
@@ -153,5 +153,8 @@ def _registers(registers: tuple[int, ...]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python refuses to spell very long integers
+        return "(a very long number)"
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text)} characters)"

@@ -1,0 +1,230 @@
+"""Artifacts: the same bytes for the same program, everything back, nothing damaged accepted."""
+
+import hashlib
+import inspect
+import io
+import struct
+import typing
+import zipfile
+
+import pytest
+from manual_backend import module_of
+
+from lmc.codegen.artifact import (
+    ENTRIES,
+    HEADER,
+    MAGIC,
+    load_artifact,
+    pack_artifact,
+    save_artifact,
+    unpack_artifact,
+)
+from lmc.codegen.lower import lower
+from lmc.codegen.plan import PlanBlock, PlanFunction, PlanParam
+from lmc.codegen.signature import annotation_of, signature_of
+from lmc.codegen.target import oracle_target
+from lmc.errors import ArtifactError
+from lmc.ir.printer import print_module
+
+TEXT = """
+module "m" {} {
+  entry @main
+  func @main program (%effect: effect, %x: py, %n: py) {params = [
+      {name = "x", annotation = "str"},
+      {name = "n", annotation = "list[int]", default = (1, 2)}], doc = "Say it."} {
+    %s: state = lm.prologue {pieces = [["text", "Say: "]]} loc(#0)
+    %s1: state = lm.extend %s, %x
+    %s2: state, %v: text, %m: meta = lm.gen %s1 {name = "v", params = {stop = "\\n"}, dynamic = []}
+    %e: effect, %r: py = host.call %effect, %v {callee = "builtins:len"}
+    func.return %e, %s2, %r
+  }
+}
+#0 = "m.py":3:5-3:9 "    s += 'ü'"
+"""
+LOG = [{"name": "fold", "level": "E", "options": {}, "changed": True, "remarks": []}]
+
+
+def module():
+    return module_of(TEXT)
+
+
+def packed(**changes):
+    made = module()
+    given = {
+        "module": made, "plan": lower(made, oracle_target()), "target": oracle_target(),
+        "entry": "main", "pass_log": LOG, "lmc_version": "0.1.0",
+    }  # fmt: skip
+    return pack_artifact(**(given | changes))
+
+
+def test_everything_comes_back(tmp_path):
+    path = tmp_path / "m.lmc"
+    made, target = module(), oracle_target()
+    plan = lower(made, target)
+    save_artifact(
+        path, module=made, plan=plan, target=target, entry="main", pass_log=LOG, lmc_version="9"
+    )
+    loaded = load_artifact(path)
+    assert [item.name for item in tmp_path.iterdir()] == ["m.lmc"]
+    assert loaded.plan == plan
+    assert loaded.module_text == print_module(made)
+    assert print_module(loaded.module()) == print_module(made)
+    assert loaded.pass_log == LOG
+    assert loaded.doc == "Say it."
+    assert loaded.host_imports == ["builtins:len"]
+    assert loaded.manifest["model"] == "oracle"
+    assert loaded.manifest["lmc_version"] == "9"
+    assert loaded.manifest["passes"] == [{"name": "fold", "level": "E"}]
+    assert loaded.manifest["programs"][0]["params"][1]["default"] == (1, 2)
+    assert loaded.target["fingerprint"] == target.fingerprint
+    assert loaded.target["tokenizer_fingerprint"] == target.tokenizer.fingerprint
+    begin = list(target.template.begin("user", is_first=False))
+    assert loaded.target["template"]["user"]["begin"] == begin
+
+
+def test_the_same_program_gives_the_same_bytes():
+    assert packed() == packed()
+    assert packed(lmc_version="0.2.0") != packed()
+
+
+def test_every_flipped_byte_is_refused():
+    data = packed()
+    assert unpack_artifact(data)
+    for position in [*range(HEADER.size), *range(HEADER.size, len(data), 50), len(data) - 1]:
+        for bit in (0x01, 0x80):
+            damaged = bytearray(data)
+            damaged[position] ^= bit
+            with pytest.raises(ArtifactError):
+                unpack_artifact(bytes(damaged))
+
+
+def test_every_cut_is_refused():
+    data = packed()
+    for length in [*range(HEADER.size + 2), *range(HEADER.size, len(data), 97), len(data) - 1]:
+        with pytest.raises(ArtifactError):
+            unpack_artifact(data[:length])
+    with pytest.raises(ArtifactError, match="added"):
+        unpack_artifact(data + b"x")
+
+
+def with_payload(payload, version=1):
+    digest = hashlib.sha256(payload).digest()
+    return HEADER.pack(MAGIC, version, len(payload), digest) + payload
+
+
+def zipped(entries, compression=zipfile.ZIP_STORED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", compression) as archive:
+        for name, data in entries:
+            archive.writestr(name, data)
+    return with_payload(buffer.getvalue())
+
+
+def contents():
+    with zipfile.ZipFile(io.BytesIO(packed()[HEADER.size :])) as archive:
+        return [(name, archive.read(name)) for name in ENTRIES]
+
+
+def test_foreign_files_are_told(tmp_path):
+    for name, data, message in (
+        ("empty", b"", "not an lmc artifact"),
+        ("zip", packed()[HEADER.size :], "not an lmc artifact"),
+        ("text", packed().replace(b"\r\n", b"\n", 1), "transfer as text"),
+        ("short", packed()[:20], "cut off"),
+    ):
+        path = tmp_path / name
+        path.write_bytes(data)
+        with pytest.raises(ArtifactError, match=message) as caught:
+            load_artifact(path)
+        assert str(path) in caught.value.message
+    with pytest.raises(ArtifactError, match="cannot read"):
+        load_artifact(tmp_path / "missing")
+    with pytest.raises(ArtifactError, match="cannot write"):
+        save_artifact(
+            tmp_path / "no" / "m.lmc", module=module(), plan=lower(module(), oracle_target()),
+            target=oracle_target(), entry="main",
+        )  # fmt: skip
+
+
+def test_newer_versions_are_told():
+    payload = packed()[HEADER.size :]
+    with pytest.raises(ArtifactError, match="format 2"):
+        unpack_artifact(with_payload(payload, version=2))
+    with pytest.raises(ArtifactError, match="format 0"):
+        unpack_artifact(with_payload(payload, version=0))
+    entries = [
+        (n, d.replace(b'"version":1', b'"version":7') if n == "plan.json" else d)
+        for n, d in contents()
+    ]
+    with pytest.raises(ArtifactError, match="version 7"):
+        unpack_artifact(zipped(entries))
+
+
+def changed(name, data):
+    return [(n, data if n == name else d) for n, d in contents()]
+
+
+def test_crafted_payloads_with_right_checksums_are_refused():
+    bomb = [*contents()[:-1], ("pass_log.json", b"[" + b" " * 5_000_000 + b"]")]
+    for data in (
+        with_payload(b"no zip"),
+        zipped(contents()[:-1]),
+        zipped([*contents(), ("more", b"")]),
+        zipped([("../" + n, d) for n, d in contents()]),
+        zipped(bomb, zipfile.ZIP_DEFLATED),
+        zipped(changed("manifest.json", b"[]")),
+        zipped(changed("manifest.json", b"{}")),
+        zipped(changed("target.json", b"{}")),
+        zipped(changed("plan.json", b"[" * 100_000)),
+        zipped(changed("plan.json", b"{")),
+        zipped(changed("pass_log.json", b"7")),
+        zipped(changed("module.lmir", b"\xff")),
+    ):
+        with pytest.raises(ArtifactError):
+            unpack_artifact(data)
+
+
+def test_sizes_that_lie_are_refused():
+    payload = bytearray(packed()[HEADER.size :])
+    directory = payload.rindex(b"PK\x01\x02")
+    struct.pack_into("<I", payload, directory + 24, 2**31)
+    with pytest.raises(ArtifactError):
+        unpack_artifact(with_payload(bytes(payload)))
+
+
+def signature(*params):
+    return signature_of(PlanFunction("f", "program", params, PlanBlock(0, (), 0, (), (), ())))
+
+
+def test_signatures_are_real():
+    made = signature(
+        PlanParam("essay", "str"),
+        PlanParam("items", "list[str]", has_default=True, default=["a"]),
+        PlanParam("limit", has_default=True, default=3, keyword_only=True),
+    )
+
+    def expected(essay: str, items: list[str] = ["a"], *, limit=3): ...  # noqa: B006
+
+    assert made == inspect.signature(expected)
+    assert made.bind("x").arguments == {"essay": "x"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("str", str),
+        ("dict[str, list[int]]", dict[str, list[int]]),
+        ("int | None", int | None),
+        ("Literal['a', 1]", typing.Literal["a", 1]),
+        ("typing.Any", typing.Any),
+        ("tuple[int, ...]", tuple[int, ...]),
+        ("'str'", str),
+        ("Essay", "Essay"),
+        ("print('x')", "print('x')"),
+        ("__import__('os')", "__import__('os')"),
+        ("list[Essay]", "list[Essay]"),
+        ("not python", "not python"),
+    ],
+)
+def test_annotations_are_read_and_never_run(text, expected):
+    assert annotation_of(text) == expected
