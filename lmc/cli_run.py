@@ -38,22 +38,20 @@ def run_program(source: str, options: dict[str, Any]) -> None:
         runner = compile_source(source, options["model"], options["passes"])
     signature = inspect.signature(runner)
     batch = list(argument_sets(runner.name, signature, options))
-    model = options["model"] or getattr(runner, "model", None)
-    _run(source, runner, batch, model, options)
+    _run(source, runner, batch, options)
 
 
 def _run(
     source: str,
     runner: CompiledProgram | Program,
     batch: list[dict[str, Any]],
-    model: str | None,
     options: dict[str, Any],
 ) -> None:
     from lmc.backends import open_backend
     from lmc.summary import json_object, shown_value, summary_lines
 
     with Progress() as progress:
-        backend = open_backend(model, dtype=options["dtype"], progress=progress)
+        backend = open_backend(options["model"], dtype=options["dtype"], progress=progress)
     keywords = {name: options[name] for name in ("seed", "temperature", "max_tokens")}
     keywords |= {"backend": backend}
     if options["eager"]:

@@ -1,6 +1,5 @@
 """CompiledProgram: what compiling gives; runs, saves to an artifact, loads from one."""
 
-import inspect
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -63,11 +62,6 @@ class CompiledProgram:
             assert self._artifact is not None, "made from a module or from an artifact"
             self._module = self._artifact.module()
         return self._module
-
-    @property
-    def model(self) -> str | None:
-        """The name of the model that an artifact was compiled for."""
-        return self._artifact.manifest["model"] if self._artifact is not None else None
 
     @property
     def required_imports(self) -> list[str]:

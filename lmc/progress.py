@@ -31,12 +31,12 @@ class Progress:
             sys.stderr.write("\r" + " " * self._width + "\r")
             sys.stderr.flush()
 
-    def __call__(self, what: str, share: float) -> None:
-        """Tell that `what` is done by `share` (0 to 1)."""
+    def __call__(self, what: str, done: float, total: float | None = 1.0) -> None:
+        """Tell that `done` of `total` of `what` is done; a total of None is not known."""
         if time.monotonic() - self._started < QUIET_SECONDS:
             return
         if sys.stderr.isatty():
-            line = f"{what} {share:4.0%}"
+            line = f"{what} {done / total:4.0%}" if total else f"{what} {done:,.0f}"
             sys.stderr.write("\r" + line.ljust(self._width))
             sys.stderr.flush()
             self._width = max(self._width, len(line))

@@ -62,7 +62,7 @@ def compile_source(
     if is_artifact(source):
         raise UsageError(f"{source} is compiled already", hint=f"run it: lmc run {source}")
     path, _ = split_source(source)
-    programs, program = find_program(source)
+    _, program = find_program(source)
     captured = capture_programs([program], folder=path.resolve().parent)
     return compile_captured(
         captured, open_target(model), entry=program.name, passes=passes, print_after=print_after
@@ -79,7 +79,7 @@ def module_of(source: str, passes: str | None, after: str | None) -> Module:
         UsageError: no such file, or `after` names no pass of the pipeline.
         ParseError: IR text that does not parse.
     """
-    path, name = split_source(source)
+    path, _ = split_source(source)
     if path.suffix == ".lmir":
         from lmc.ir.parser import parse_module
 

@@ -14,7 +14,7 @@ ALLOWED = {
     "frontend": {"ir"},
     "passes": {"ir"},
     "codegen": {"ir"},
-    "runtime": {"codegen.plan", "codegen.tokenizer", "ir", "kernels"},
+    "runtime": {"codegen.plan", "codegen.target", "codegen.tokenizer", "ir", "kernels"},
 }
 SHARED = {"errors", "gguf_file"}
 
