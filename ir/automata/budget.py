@@ -1,4 +1,4 @@
-"""Limits of one compilation: states, work and time; passing one is a ConstraintError."""
+"""Limits of one compilation: states, memory and time; passing one is a ConstraintError."""
 
 import time
 from dataclasses import dataclass, field
@@ -16,7 +16,8 @@ class Budget:
 
     Args:
         max_states: the most automaton states, of characters and of bytes.
-        max_seconds: wall time from the creation of this object.
+        max_seconds: processor time of the calling thread, from the creation of this object
+            (not wall time, so that a busy machine refuses nothing that an idle one takes).
     """
 
     max_states: int
@@ -26,7 +27,7 @@ class Budget:
     _tick: int = 0
 
     def __post_init__(self) -> None:
-        self._deadline = time.monotonic() + self.max_seconds
+        self._deadline = time.thread_time() + self.max_seconds
 
     def check_states(self, count: int) -> None:
         """Raise if an automaton of `count` states is too large, or time is up."""
@@ -63,7 +64,7 @@ class Budget:
 
     def check_time(self) -> None:
         """Raise when time is up."""
-        if time.monotonic() > self._deadline:
+        if time.thread_time() > self._deadline:
             raise ConstraintError(
                 f"regex is too complex: not compiled within {self.max_seconds:g} s",
                 hint="simplify the pattern, or allow more time",

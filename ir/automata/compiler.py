@@ -34,7 +34,7 @@ def compile_regex(
         pattern: Python regular expression; flags inline, as in `(?i)`.
         search: take the meaning of `re.search` instead: some part of the text matches.
         max_states: the most states, over characters and over bytes.
-        max_seconds: the most wall time.
+        max_seconds: the most processor time of this thread.
 
     Raises:
         ConstraintError: the pattern is not valid, matches nothing, holds a construct that

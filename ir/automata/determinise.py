@@ -79,6 +79,7 @@ class _PlainSubsets:
         self.budget = budget
         self.table = _Table(minterms.count, budget)
         self.closures: dict[int, tuple[int, ...]] = {}
+        self.universal = nfa.universal_nodes()
 
     def run(self) -> CharDfa:
         table = self.table
@@ -122,6 +123,8 @@ class _PlainSubsets:
 
     def _fill(self, row: "array[int]", letters: tuple[int, ...], targets: set[int]) -> None:
         if targets and letters:
+            if ACCEPT in targets and not self.universal.isdisjoint(targets):
+                targets = {ACCEPT, min(self.universal & targets)}
             number = self.table.number(tuple(sorted(targets)), len(targets))
             for letter in letters:
                 row[letter] = number

@@ -34,6 +34,7 @@ class LookEngine:
         self.nfa = nfa
         self.budget = budget
         self.members = minterms.members
+        self.universal = nfa.universal_nodes()
         self.holds = [frozenset(letters) for letters in minterms.members]
         self.sets: list[Items] = []  # item sets that serve as states of look-aheads
         self.set_ids: dict[Items, int] = {}
@@ -131,7 +132,12 @@ class LookEngine:
         return self.duty(self.duties[duty] | self.duties[other])
 
     def normal(self, items: set[int]) -> Items:
-        """Return items sorted, without those that owe more than another at the same node."""
+        """Return items sorted, without those that add nothing.
+
+        These owe more than another at the same node, or stand beside one that takes all.
+        """
+        if ACCEPT in items and not self.universal.isdisjoint(items):
+            return (ACCEPT, min(self.universal & items))
         if not items or max(items) <= NODE_MASK:
             return tuple(sorted(items))
         by_node: dict[int, list[int]] = {}

@@ -10,7 +10,7 @@ from typing import Literal
 from lmc.errors import ConstraintError
 from lmc.ir.automata import syntax
 from lmc.ir.automata.budget import Budget
-from lmc.ir.automata.charset import CharSet
+from lmc.ir.automata.charset import ANY, CharSet
 from lmc.ir.automata.syntax import Ahead, Alt, Atomic, Behind, Chars, Node, Repeat, Seq
 
 ACCEPT = 0
@@ -41,6 +41,20 @@ class Nfa:
     def is_plain(self) -> bool:
         """Whether the automaton has no look-around."""
         return not (self.aheads or self.behinds)
+
+    def universal_nodes(self) -> frozenset[int]:
+        """Return the nodes that read anything to the end, again and again.
+
+        A state that holds one of them and may end here accepts everything from here on.
+        """
+        return frozenset(
+            node
+            for node, kind in enumerate(self.kinds)
+            if kind == "char"
+            and self.classes[self.args[node]] == ANY  # type: ignore[index]
+            and self.kinds[self.nexts[node]] == "split"
+            and set(self.args[self.nexts[node]]) == {node, ACCEPT}  # type: ignore[arg-type]
+        )
 
 
 def build_nfa(node: Node, budget: Budget) -> Nfa:

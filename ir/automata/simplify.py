@@ -26,8 +26,11 @@ ANYTHING = Repeat(Chars(ANY), 0, None)
 def unanchored(node: Node) -> Node:
     """Return a tree for the texts that `node` matches somewhere, as `re.search` does."""
     if isinstance(node, Alt):
-        return Alt(tuple(unanchored(option) for option in node.options))
-    parts = list(node.parts) if isinstance(node, Seq) else [node]
+        free = [option for option in node.options if not _has_outer_anchor(option)]
+        bound = [unanchored(option) for option in node.options if _has_outer_anchor(option)]
+        if bound:
+            return Alt((*bound, unanchored(Alt(tuple(free)))) if free else tuple(bound))
+    parts = _parts(node)
     head = [] if parts and parts[0] == syntax.TEXT_START else [ANYTHING]
     tail: list[Node] = [ANYTHING]
     if parts and parts[-1] == syntax.TEXT_END:
@@ -36,6 +39,17 @@ def unanchored(node: Node) -> Node:
         parts[-1:] = []
         tail = [Repeat(Chars(NEWLINE), 0, 1)]
     return Seq((*head, *parts, *tail))
+
+
+def _parts(node: Node) -> list[Node]:
+    return list(node.parts) if isinstance(node, Seq) else [node]
+
+
+def _has_outer_anchor(node: Node) -> bool:
+    """Return whether `node` has an anchor at its very beginning or end."""
+    parts = _parts(node)
+    ends = (syntax.TEXT_END, syntax.LAST_LINE_END)
+    return bool(parts) and (parts[0] == syntax.TEXT_START or parts[-1] in ends)
 
 
 def simplify(node: Node, *, at_start: bool | None = True, at_end: bool | None = True) -> Node:
