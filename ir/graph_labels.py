@@ -93,6 +93,8 @@ class Expressions:
             return "…"
         if op.name == "cf.if":
             return self._choice(op, op.results.index(value), depth - 1)
+        if op.name == "val.unpack":
+            return value.hint or f"{self._write(op.operands[0], 1)}[{op.results.index(value)}]"
         writer = _WRITERS.get(op.name)
         if writer is None:
             return self._opaque(op, value)
@@ -155,7 +157,6 @@ _WRITERS: dict[str, Callable[[Op, list[str]], str]] = {
     "val.dict": lambda op, p: (
         "{" + ", ".join(f"{k}: {v}" for k, v in zip(p[::2], p[1::2], strict=True)) + "}"
     ),
-    "val.unpack": lambda op, p: f"*{p[0]}",
     "val.undefined": lambda op, p: f"{op.attributes['name']}?",
     "lm.get": lambda op, p: f"s[{_name_of(op, p)}]",
     "lm.has": lambda op, p: f"{_name_of(op, p)} in s",

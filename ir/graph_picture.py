@@ -61,6 +61,8 @@ class _Drawer:
         self._count = 0
         self._region: Region
         self._sources: dict[Value, list[Source]] = {}
+        self._items: dict[Value, dict[str, list[Source]]] = {}
+        self._bases: dict[Value, list[Source]] = {}
         self._expressions: Expressions
         self._uses: dict[Value, list[Op]] = {}
 
@@ -108,7 +110,9 @@ class _Drawer:
         ops = block.ops[:-1]
         while ops:
             run = self._text_run(ops)
-            if run:
+            if len(run) == 1 and run[0].name == "lm.tick":
+                self._pure(ops.pop(0))
+            elif run:
                 self._text(run)
                 del ops[: len(run)]
             else:
@@ -205,17 +209,34 @@ class _Drawer:
                 return "host", [function_call(op, self._expressions)]
 
     def _pure(self, op: Op) -> None:
+        if op.name == "val.mutate" and op.attributes["name"] == "__setitem__":
+            self._set_item(op)
+            return
         is_read = op.name in _READS
         label = ""
         if op.name == "val.index" and op.results[0].type == STATE:
             label = f"[{self._expressions.of(op.operands[1])}]"
+            items = self._items.get(op.operands[0], {})
+            if label in items:
+                self._sources[op.result] = items[label]
+                return
         found = [
             (node, is_state and not is_read, label if is_state and label else held)
-            for value in op.operands
-            for node, is_state, held in self._sources.get(value, ())
+            for node, is_state, held in self._from(op.operands)
         ]
         for value in op.results:
             self._sources[value] = list(dict.fromkeys(found))
+
+    def _set_item(self, op: Op) -> None:
+        """Remember what each item of a list was set to, so that reading it leads there."""
+        whole, index, item = op.operands
+        items = dict(self._items.get(whole, {}))
+        items[f"[{self._expressions.of(index)}]"] = self._from([item])
+        base = self._bases.get(whole, self._from([whole]))
+        result = op.results[0]
+        self._items[result], self._bases[result] = items, base
+        self._sources[result] = [*base, *(held for kept in items.values() for held in kept)]
+        self._sources[op.results[1]] = []
 
     def _group(self, op: Op) -> None:
         node = self._node("group", ["together: the common text first"], op)
@@ -343,15 +364,19 @@ def _piece(kind: str, text: str) -> str:
 
 
 def _mark_shared(edges: Iterable[Edge], functions: list[Region]) -> None:
-    """Mark every box whose text several branches continue: all that lead to a fork."""
+    """Mark the boxes whose text several branches continue: all that lead to a fork."""
     before: dict[Node, list[Node]] = {}
     for edge in edges:
         if edge.kind == "state":
             before.setdefault(edge.target, []).append(edge.source)
-    pending = [node for region in functions for node in nodes_of(region)
-               if node.kind in ("fork", "group", "prologue")]  # fmt: skip
+    nodes = [node for region in functions for node in nodes_of(region)]
+    for node in nodes:
+        node.is_shared = node.kind in ("group", "prologue")
+    pending = [node for node in nodes if node.kind == "fork"]
+    seen: set[Node] = set()
     while pending:
         node = pending.pop()
-        if not node.is_shared:
+        if node not in seen:
+            seen.add(node)
             node.is_shared = True
             pending += before.get(node, [])
