@@ -88,7 +88,7 @@ def _check(name: str, value: Any) -> None:
         case "stop":
             sound, wanted = isinstance(value, str) or _all(value, str), "a string or strings"
         case "stop_token_ids":
-            sound, wanted = _all(value, int), "token ids"
+            sound, wanted = _all(value, int) and all(i >= 0 for i in value), "token ids"
         case "regex":
             sound, wanted = isinstance(value, str), "a pattern"
         case "type":
@@ -101,7 +101,9 @@ def _check(name: str, value: Any) -> None:
 
 
 def _all(values: Any, kind: type) -> bool:
-    return isinstance(values, (list, tuple)) and all(type(value) is kind for value in values)
+    return isinstance(values, (list, tuple)) and all(
+        isinstance(value, kind) and not isinstance(value, bool) for value in values
+    )
 
 
 def gen_value(request: GenRequest, result: GenResult) -> Any:
@@ -152,7 +154,8 @@ def check_choices(choices: Any, params: Mapping[str, Any]) -> tuple[list[str], s
             f"choices_method={method!r} is unknown", hint=f"one of {', '.join(CHOICES_METHODS)}"
         )
     temperature = params.get("temperature")
-    if temperature is not None and not 0 <= temperature <= 1e-5:
+    is_number = isinstance(temperature, (int, float))
+    if temperature is not None and not (is_number and 0 <= temperature <= 1e-5):
         raise RunError(
             f"select takes the likeliest choice; temperature={temperature!r} has no meaning",
             hint="leave temperature out",

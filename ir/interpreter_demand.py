@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lmc.errors import RunError
 from lmc.ir.core import Op
 from lmc.ir.evaluate import evaluate
 from lmc.ir.interpreter_prompt import NO_CALLS, Calls, Prompt
@@ -68,6 +69,12 @@ def evaluate_traced(op: Op, operands: Sequence[Traced]) -> list[Traced]:
     Raises:
         RunError: as `ir.evaluate.evaluate` does.
     """
+    if op.name in ("val.concat", "val.format") and any(
+        isinstance(operand.value, Prompt) for operand in operands
+    ):
+        raise RunError(
+            "a prompt state is not text", hint="use its text(): s.text()", location=op.location
+        )
     values = evaluate(op, [operand.value for operand in operands])
     made = _lazily(op, operands, values)
     if made is None:

@@ -2,7 +2,7 @@
 
 import copy
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -195,6 +195,11 @@ class Walk:
 
     def _ask_host(self, op: Op, arguments: list[Traced]) -> Any:
         values = [argument.value for argument in arguments]
+        if any(isinstance(value, Prompt) for value in values):
+            raise RunError(
+                "a prompt state cannot be handed to a function of your own",
+                hint="hand over what the function needs: s['name'] or s.text()",
+            )
         names: Any = op.attributes.get("keywords") or []
         split = len(values) - len(names)
         keywords = dict(zip(names, values[split:], strict=True))
@@ -212,7 +217,7 @@ class Walk:
                 called = getattr(subject, str(op.attributes["name"]))
             else:
                 called = self._host[callee] if callee in self._host else self._resolve(callee)
-            return called(*positional, **keywords)
+            return _awaited(called(*positional, **keywords))
         except LmcError:
             raise
         except Exception as error:
@@ -237,6 +242,15 @@ def _items(items: Traced) -> Iterator[Traced]:
     known = {} if isinstance(items.value, dict) else items.items or {}
     for index, value in enumerate(iterator):
         yield known.get(index, Traced(value)).needing(items.calls)
+
+
+def _awaited(value: Any) -> Any:
+    """Run what an async function returned to its end; other values are as they are."""
+    if not isinstance(value, Coroutine):
+        return value
+    import asyncio
+
+    return asyncio.run(value)
 
 
 def _copied(value: Any) -> Any:

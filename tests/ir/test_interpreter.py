@@ -511,6 +511,29 @@ def test_host_calls_are_recorded_in_order(run: Any) -> None:
     assert found.value == (9.0, [2, 9.0])
 
 
+def test_async_functions_run_to_their_end(run: Any) -> None:
+    async def twice(value: int) -> int:
+        return 2 * value
+
+    body = """%r: state = lm.prompt
+      %e: effect, %v: py = host.call %effect, %k {callee = "m:f"}
+      func.return %e, %r, %v"""
+    assert run(body, {"k": 4}, host={"m:f": twice}).value == 8
+
+
+def test_a_state_is_neither_text_nor_an_argument_of_the_host(run: Any) -> None:
+    body = """%r: state = lm.prompt
+      %e: effect, %v: py = host.call %effect, %r {callee = "m:f"}
+      func.return %e, %r, %v"""
+    with pytest.raises(RunError, match="cannot be handed to a function of your own"):
+        run(body, host={"m:f": print})
+    body = """%r: state = lm.prompt
+      %t: text = val.concat %r
+      func.return %effect, %r, %t"""
+    with pytest.raises(RunError, match="a prompt state is not text"):
+        run(body)
+
+
 def test_errors_of_the_host_are_told_at_its_line(run: Any) -> None:
     body = """%r: state = lm.prompt
       %e: effect, %v: py = host.call %effect {callee = "m:f"} loc(#0)
