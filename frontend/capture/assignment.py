@@ -177,7 +177,7 @@ class Assignment(Calls):
             key for key, bound in self.store.names.items()
             if current.cell in cells_of(bound) and key[1] != name
         ]  # fmt: skip
-        aliased = self.aliases.affected(current.cell, deep=False)
+        aliased = self.aliases.affected(current.cell, depth=0)
         if others or current.cell.external or any(c in self.store.contents for c in aliased):
             op = BINARY[type(node.op)]
             self.fail(node, f"'{name} {op}= ...' may change an object that has other names",

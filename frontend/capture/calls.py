@@ -23,6 +23,7 @@ from lmc.frontend.capture.values import (
     Tuple,
     Word,
     has_states,
+    plain_list,
 )
 from lmc.ir.core import Value
 from lmc.ir.evaluate import FUNCTIONS
@@ -98,6 +99,15 @@ class Calls(Inlining):
             return self.listed(found, node)
         return found
 
+    def consumable(self, node: ast.expr) -> Abstract:
+        """Walk an argument; a generator becomes a list, an iterator stays one."""
+        is_generator = isinstance(node, ast.GeneratorExp)
+        return self.comprehension(node) if is_generator else self.expression(node)
+
+    def as_list(self, value: Abstract, node: ast.AST) -> Abstract:  # type: ignore[override]
+        """Turn an iterator into a list, leave the rest."""
+        return self.listed(value, node) if isinstance(value, Iterable) else value
+
     # Builtins.
 
     def _builtin(self, name: str, node: ast.Call) -> Abstract:
@@ -118,10 +128,8 @@ class Calls(Inlining):
         if name in ("map", "filter") and len(node.args) == 2 and not node.keywords:
             return self._mapped(name, node)
         if name in CONSUMERS:
-            arguments: list[Abstract] = [
-                self.comprehension(a) if isinstance(a, ast.GeneratorExp) else self.expression(a)
-                for a in node.args
-            ]
+            walk = self.source if name in ("zip", "enumerate", "reversed") else self.consumable
+            arguments = [walk(a) for a in node.args]
             keywords = {k.arg or "**": self.expression(k.value) for k in node.keywords}
         else:
             arguments, keywords = self.call_arguments(node)
@@ -181,7 +189,7 @@ class Calls(Inlining):
         made = self.emit("val.call", [operand], [kind], node, callee=name)[0]
         found = self.derived(made, every)
         if isinstance(found, Ref):
-            found.cell.kind = kind_of(every[0])
+            found.cell.kind = plain_list(kind_of(every[0]))
         return found
 
     def listed(self, value: Iterable, node: ast.AST) -> Abstract:
@@ -310,6 +318,7 @@ class Calls(Inlining):
         index = self.expression(node.slice)
         if isinstance(container, (Ref, Element)) and kind_of(container).name in (
             "list",
+            "group",
             "dict",
             "py",
         ):

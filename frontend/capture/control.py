@@ -103,7 +103,7 @@ class ControlFlow(Emitter):
             key: merger.shape(
                 left.names.get(key, Undefined(plain_name(key))),
                 right.names.get(key, Undefined(plain_name(key))),
-                Undefined(plain_name(key)),
+                left.names.get(key, Undefined(plain_name(key))),
             )
             for key in joined_names(left, right)
         }  # fmt: skip
@@ -267,6 +267,11 @@ class ControlFlow(Emitter):
                 plan.names[key] = widen(plan.names.get(key), wanted)
                 is_new = True
         name_cells(plan.names)
+        for cell, sources in merger.cells.items():
+            if sources.right != Ref(cell):
+                # The next iteration's object is another one: its marks came with it.
+                for flags in end.flags():
+                    flags.pop(cell, None)
         for cell, sources in merger.cells.items():
             is_new |= cell not in plan.cells
             plan.joined.setdefault(cell, sources)

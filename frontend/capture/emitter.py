@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lmc.errors import CaptureError
 from lmc.frontend.capture.frame import Frame
-from lmc.frontend.capture.store import Aliases, Store, cells_of, root_cell
+from lmc.frontend.capture.store import Aliases, Store, cells_of, depth_of, root_cell
 from lmc.frontend.capture.values import (
     CALLED,
     IMMUTABLE,
@@ -170,10 +170,8 @@ class Emitter:
         made = self.fresh(value)
         if isinstance(made, Ref):
             for owner in owners:
-                self.aliases.inside(made.cell, owner)
-                reason = owner.external or owner.deep_external
-                made.cell.external = made.cell.external or reason
-                made.cell.deep_external = made.cell.deep_external or reason
+                self.aliases.inside(made.cell, owner, depth=1)
+                made.cell.bar(owner.external, max(0, owner.external_depth - 1))
                 made.cell.from_host = made.cell.from_host or owner.from_host
         return made
 
@@ -183,8 +181,7 @@ class Emitter:
         if isinstance(made, Ref):
             for cell in (cell for source in sources for cell in cells_of(source)):
                 self.aliases.shares(made.cell, cell)
-                reason = cell.external or cell.deep_external
-                made.cell.deep_external = made.cell.deep_external or reason
+                made.cell.bar(cell.external, max(1, cell.external_depth))
         return made
 
     # Writing.
@@ -192,13 +189,12 @@ class Emitter:
     def write(self, place: Abstract, value: Value, node: ast.AST) -> None:
         """Give the object at a place a new content, and mark what else may have seen it."""
         self.check_usable(place, node)
-        deep = isinstance(place, Element)
-        self.check_changeable(place, node, deep=deep)
+        self.check_changeable(place, node)
         self.assign_content(place, value, node)
         root = root_cell(place)
         line = self.locate(node)
         reason = f"this value may have been changed by another name at {line}"
-        for cell in self.aliases.affected(root, deep=deep):
+        for cell in self.aliases.affected(root, depth=depth_of(place)):
             if cell in self.store.contents:
                 self.store.stale.setdefault(cell, reason)
 
@@ -214,20 +210,18 @@ class Emitter:
         made, _ = self.emit("val.mutate", operands, [outer.type, PY], node, name="__setitem__")
         self.assign_content(place.container, made, node)
 
-    def check_changeable(self, place: Abstract, node: ast.AST, *, deep: bool) -> None:
+    def check_changeable(self, place: Abstract, node: ast.AST) -> None:
         """Break where an object must not be changed."""
         cell = root_cell(place)
-        reason = cell.external or (cell.deep_external if deep else None)
-        if reason:
-            self.fail(node, f"this changes {reason}", "copy it first: list(x), dict(x)")
+        if cell.external and depth_of(place) >= cell.external_depth:
+            self.fail(node, f"this changes {cell.external}", "copy it first: list(x), dict(x)")
         if cell in self.store.frozen:
             self.fail(node, self.store.frozen[cell], "store a copy: list(x), dict(x), s.copy()")
 
     def mark_called(self, place: Abstract, node: ast.AST) -> None:
         """Mark other names of a state on which a call was counted."""
         reason = f"a call on this state was counted through another name at {self.locate(node)}"
-        deep = isinstance(place, Element)
-        for cell in self.aliases.affected(root_cell(place), deep=deep):
+        for cell in self.aliases.affected(root_cell(place), depth=depth_of(place)):
             if cell in self.store.contents:
                 self.store.ticked.setdefault(cell, reason)
 
@@ -237,15 +231,15 @@ class Emitter:
         if cell in self.store.ticked:
             self.fail(node, self.store.ticked[cell], "use one name for one state")
 
-    def hold(self, abstract: Abstract, container: Cell) -> None:
-        """Note that a container now holds a value."""
+    def hold(self, abstract: Abstract, place: Abstract) -> None:
+        """Note that the container at a place now holds a value."""
+        container, depth = root_cell(place), depth_of(place) + 1
         for cell in cells_of(abstract):
             if isinstance(abstract, Element):
                 self.aliases.shares(cell, container)
             else:
-                self.aliases.inside(cell, container)
-            reason = cell.external or cell.deep_external
-            container.deep_external = container.deep_external or reason
+                self.aliases.inside(cell, container, depth=depth)
+            container.bar(cell.external, depth + cell.external_depth)
 
 
 def kind_of(abstract: Abstract) -> Type:

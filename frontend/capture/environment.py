@@ -107,8 +107,7 @@ class Environment(ControlFlow):
         if isinstance(obj, (list, dict)):
             value = self.constant(obj, node)
             value.hint = name.rpartition(".")[2]
-            return self.fresh(value, external=f"the constant '{name}' of the module",
-                              deep_external=f"the constant '{name}' of the module")  # fmt: skip
+            return self.fresh(value, external=f"the constant '{name}' of the module")
         return Known(obj)
 
     def attribute_of(self, host: HostObject, attribute: str, node: ast.AST) -> Abstract:

@@ -8,7 +8,7 @@ from lmc.errors import RunError
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.environment import Environment
 from lmc.frontend.capture.frame import MISSING
-from lmc.frontend.capture.store import cells_of
+from lmc.frontend.capture.store import cells_of, depth_of, root_cell
 from lmc.frontend.capture.types import binary_type, index_type
 from lmc.frontend.capture.values import (
     CALLED,
@@ -25,10 +25,12 @@ from lmc.frontend.capture.values import (
     Plain,
     Ref,
     Tuple,
+    Undefined,
     dict_of,
     has_states,
     ir_type,
     join_kinds,
+    plain_list,
 )
 from lmc.ir.core import Value
 from lmc.ir.evaluate import evaluate_parts
@@ -118,6 +120,8 @@ class Expressions(Environment):
     def _expr_Name(self, node: ast.Name) -> Abstract:
         found = self.lookup(node.id, node)
         self.check_usable(found, node)
+        if isinstance(found, Undefined):
+            return Plain(self.raw(found, node))
         return found
 
     def _expr_NamedExpr(self, node: ast.NamedExpr) -> Abstract:
@@ -173,7 +177,7 @@ class Expressions(Environment):
                             [left, right])  # fmt: skip
 
     def _join_lists(self, op: str, left: Abstract, right: Abstract, node: ast.AST) -> Abstract:
-        kind = join_kinds(kind_of(left), kind_of(right))
+        kind = join_kinds(plain_list(kind_of(left)), plain_list(kind_of(right)))
         if op != "+" or kind is None or kind.name != "list":
             self.fail(node, f"'{op}' on lists of states cannot be captured", "append one by one")
         operands = [self.content(left, node), self.content(right, node)]
@@ -353,7 +357,7 @@ class Expressions(Environment):
         cell = Cell(list_of(kind))
         self.store.contents[cell] = value
         for item in items:
-            self.add_member(item, cell, node)
+            self.add_member(item, Ref(cell), node)
         return Ref(cell)
 
     def _common_kind(self, items: list[Abstract], node: ast.AST) -> Type:
@@ -366,13 +370,14 @@ class Expressions(Environment):
                       "keep the states in a list of their own")  # fmt: skip
         return kind
 
-    def add_member(self, item: Abstract, container: Cell, node: ast.AST) -> None:
+    def add_member(self, item: Abstract, place: Abstract, node: ast.AST) -> None:
         """Note that a container holds a value, and whether it may hold one object twice."""
+        container = root_cell(place)
         if self._is_doubled(item, container):
-            container.deep_external = container.deep_external or (
-                f"an object that may stand twice in one container (added at {self.locate(node)})"
-            )
-        self.hold(item, container)
+            where = f"(added at {self.locate(node)})"
+            container.bar(f"an object that may stand twice in one container {where}",
+                          depth_of(place) + 1)  # fmt: skip
+        self.hold(item, place)
 
     def _is_doubled(self, item: Abstract, container: Cell) -> bool:
         for cell in cells_of(item):
@@ -410,7 +415,7 @@ class Expressions(Environment):
         cell = Cell(dict_of(kind) if has_states(kind) or not pairs else DICT)
         self.store.contents[cell] = made
         for _, value in pairs:
-            self.add_member(value, cell, node)
+            self.add_member(value, Ref(cell), node)
         return Ref(cell)
 
     def _merged_dict(self, node: ast.Dict) -> Abstract:
@@ -442,8 +447,7 @@ class Expressions(Environment):
         self.check_usable(container, node)
         if is_state(container) or isinstance(container, Called):
             made = self.variable_op("lm.get", container, index, node)
-            return self.fresh(made, external="a variable of the state",
-                              deep_external="a variable of the state")  # fmt: skip
+            return self.fresh(made, external="a variable of the state")
         if isinstance(container, Tuple):
             if isinstance(index, Known) and type(index.value) in (int, bool):
                 if -len(container.items) <= index.value < len(container.items):
@@ -474,8 +478,7 @@ class Expressions(Environment):
         pair = self.emit("val.unpack", [self.content(place, node)], [STATE, PY], node)
         state = Cell(STATE, "result", external="the state of a program that has ended")
         self.store.contents[state] = pair[0]
-        return Called(Ref(state), self.fresh(pair[1], external="a program's return value",
-                                             deep_external="a program's return value"))  # fmt: skip
+        return Called(Ref(state), self.fresh(pair[1], external="a program's return value"))
 
     def _slice(self, container: Abstract, part: ast.Slice, node: ast.AST) -> Abstract:
         bounds = [Known(None) if b is None else self.expression(b)
@@ -488,5 +491,5 @@ class Expressions(Environment):
         made = self.emit("val.slice", operands, [base.type], node)[0]
         found = self.derived(made, [container])
         if isinstance(found, Ref):
-            found.cell.kind = kind
+            found.cell.kind = plain_list(kind)
         return found

@@ -253,7 +253,7 @@ class FunctionCapture(Patterns):
                 self.store.names[0, param.name] = Plain(value)
                 continue
             external = f"the argument '{param.name}'"
-            cell = Cell(PY, param.name, external, external)
+            cell = Cell(PY, param.name, external)
             self.store.contents[cell] = value
             self.store.names[0, param.name] = Ref(cell)
 

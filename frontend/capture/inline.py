@@ -284,8 +284,7 @@ class Inlining(Methods):
             )
             self._set_effect(results[0])
             made = results[1]
-        return self.fresh(made, external=f"what '{name}' gave, which may belong to others",
-                          deep_external=f"what '{name}' gave", from_host=True)  # fmt: skip
+        return self.fresh(made, external=f"what '{name}' gave, which may belong to others", from_host=True)
 
     def _import_name(self, obj: Any, name: str, node: ast.AST) -> str:
         module = getattr(obj, "__module__", None)
@@ -319,8 +318,7 @@ class Inlining(Methods):
             "host.method", operands, [EFFECT, PY], node, name=name, **self.keywords_of(keywords)
         )
         self._set_effect(results[0])
-        return self.fresh(results[1], external=f"what '{name}' gave, which may belong to others",
-                          deep_external=f"what '{name}' gave", from_host=True)  # fmt: skip
+        return self.fresh(results[1], external=f"what '{name}' gave, which may belong to others", from_host=True)
 
     # Nested programs.
 
@@ -390,8 +388,7 @@ class Inlining(Methods):
         made[2].hint, made[3].hint = callee, "value"
         cell = Cell(STATE, callee, external="the state of a program that has ended")
         self.store.contents[cell] = made[2]
-        value = self.fresh(made[3], external=f"what '{callee}' returned",
-                           deep_external=f"what '{callee}' returned")  # fmt: skip
+        value = self.fresh(made[3], external=f"what '{callee}' returned")
         return Called(Ref(cell), value)
 
     root: Ref

@@ -10,6 +10,7 @@ from lmc.frontend.capture.store import cells_of, root_cell
 from lmc.frontend.capture.values import (
     VOID,
     Abstract,
+    Builtin,
     Called,
     Cell,
     Element,
@@ -122,6 +123,21 @@ class Loops(PieceBuilder):
         items = self.emit("val.call", [inner.items], [kind], node, callee="reversed")[0]
         return Iterable(items, inner.bind, inner.watched)
 
+    def source(self, node: ast.expr) -> Abstract:
+        """Walk what is looped over; `list(states)` is looped over like the states themselves."""
+        if isinstance(node, ast.GeneratorExp):
+            return self.comprehension(node)
+        if isinstance(node, ast.Call) and len(node.args) == 1 and not node.keywords:
+            is_list = isinstance(node.func, ast.Name) and node.func.id in ("list", "tuple")
+            if is_list and self.expression(node.func) in (Builtin("list"), Builtin("tuple")):
+                inner = self.source(node.args[0])
+                if has_states(kind_of(inner)):
+                    return inner
+                return self.plain_call("list", [self.as_list(inner, node)], node)
+        return self.expression(node)
+
+    as_list: Callable[[Abstract, ast.AST], Abstract]
+
     def for_each(
         self,
         value: Abstract,
@@ -143,7 +159,7 @@ class Loops(PieceBuilder):
     def check_not_iterated(self, place: Abstract, node: ast.AST) -> None:
         """Break where the length of something changes while it is looped over."""
         cell = root_cell(place)
-        related = self.aliases.affected(cell, deep=False) | {cell}
+        related = self.aliases.affected(cell, depth=0) | {cell}
         if any(other in related for other in self.iterated):
             self.fail(node, "a list is changed while it is looped over",
                       "loop over a copy: for x in list(xs)")  # fmt: skip

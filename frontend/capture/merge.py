@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lmc.frontend.capture.emitter import Emitter, describe, kind_of
-from lmc.frontend.capture.store import Aliases, Key, Store, root_cell
+from lmc.frontend.capture.store import Aliases, Key, Store, depth_of, root_cell
 from lmc.frontend.capture.values import (
     IMMUTABLE,
     VOID,
@@ -145,7 +145,7 @@ class Merger:
             if isinstance(side, Element):
                 if not same(side.container, known.container) or side.kind != known.kind:
                     return None
-            elif not isinstance(side, Undefined):
+            elif not isinstance(side, Undefined) or isinstance(known.container, Element):
                 return None
         root = root_cell(known)
         if root not in self.left.contents or root not in self.right.contents:
@@ -158,6 +158,8 @@ class Merger:
         kinds = [VOID if isinstance(x, Undefined) else kind_of(x) for x in (left, right)]
         kind = join_kinds(*kinds)
         usable = all(_has_content(side) for side in (left, right))
+        if isinstance(entry, Undefined) and has_states(kind or PY):
+            return SameShape(_lost(entry, right))
         if kind is None or not usable or (VOID in kinds and has_states(kind)):
             return SameShape(_lost(left, right))
         key = (_key(entry), _key(left), _key(right))
@@ -173,7 +175,6 @@ class Merger:
             cell.kind = join_kinds(cell.kind, kind) or kind
         if cell is None:
             cell = Cell(kind, _hint(left) or _hint(right))
-            cell.is_group = all(isinstance(x, Ref) and x.cell.is_group for x in (left, right))
         for side, store in ((left, self.left), (right, self.right)):
             self._relate(cell, side, store)
         cell.parent = _joined_parent(left, right)
@@ -187,10 +188,10 @@ class Merger:
         other = root_cell(side)
         if isinstance(side, Ref):
             self.aliases.same(cell, other)
-            cell.external = cell.external or other.external
+            cell.bar(other.external, other.external_depth)
         else:
-            self.aliases.inside(cell, other)
-        cell.deep_external = cell.deep_external or other.deep_external
+            self.aliases.inside(cell, other, depth=depth_of(side))
+            cell.bar(other.external, max(0, other.external_depth - depth_of(side)))
         cell.from_host = cell.from_host or other.from_host
         for own, others in zip(self.left.flags(), store.flags(), strict=True):
             if other in others:

@@ -5,10 +5,11 @@ from collections.abc import Callable, Sequence
 
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.states import States
-from lmc.frontend.capture.store import cells_of, root_cell
+from lmc.frontend.capture.store import cells_of, depth_of, root_cell
 from lmc.frontend.capture.types import PICKING_METHODS, method_type
 from lmc.frontend.capture.values import (
     CALLED,
+    GROUP,
     Abstract,
     Broken,
     Called,
@@ -23,6 +24,7 @@ from lmc.frontend.capture.values import (
     has_states,
     ir_type,
     join_kinds,
+    plain_list,
 )
 from lmc.ir.core import Value
 from lmc.ir.evaluate import METHODS, MUTATORS
@@ -72,7 +74,10 @@ class Methods(States):
         if is_state(receiver):
             return self.state_method(receiver, name, node)
         kind = kind_of(receiver)
-        if kind.name == "list" and has_states(kind) and name == "join":
+        if kind == GROUP:
+            if name != "join":
+                self.fail(node, f"the children of a fork have no method '{name}'",
+                          "use +=, indexing, loops and join(), or list(forks)")  # fmt: skip
             return self.join_group(receiver, self._arguments(node, name), node)
         if name in MUTATORS and self._is_container(receiver):
             return self._mutator(receiver, name, node)
@@ -198,7 +203,7 @@ class Methods(States):
         self._widen(place, made.type)
         self.write(place, made, node)
         for value in every:
-            self.add_member(value, root_cell(place), node)
+            self.add_member(value, place, node)
         return self.borrowed(result, [root_cell(place)])
 
     def _mutate_states(
@@ -233,9 +238,14 @@ class Methods(States):
             return Called(state, self.fresh(pair[1], external="a program's return value"))
         found = self.fresh(value, element)
         assert isinstance(found, Ref)
-        for other in self.aliases.once_inside(root_cell(place)):
-            relate = self.aliases.same if other.kind == element else self.aliases.inside
-            relate(found.cell, other)
+        root, depth = root_cell(place), depth_of(place) + 1
+        if root.external:
+            found.cell.bar(root.external, max(0, root.external_depth - depth))
+        for other in self.aliases.once_inside(root):
+            if other.kind == element:
+                self.aliases.peers(found.cell, other)
+            else:
+                self.aliases.inside(found.cell, other, depth=1)
         return found
 
     def forget_slots(self, cell: object, node: ast.AST) -> None:
@@ -264,13 +274,13 @@ class Methods(States):
         if wanted is not None and isinstance(place, Ref):
             place.cell.kind = list_of(wanted)
         self.write(place, made, node)
-        self.add_member(item, root_cell(place), node)
+        self.add_member(item, place, node)
 
     def extend_list(self, place: Abstract, items: Abstract, node: ast.AST) -> None:
         """Extend a list by another."""
         if isinstance(items, Tuple) and any(has_states(kind_of(item)) for item in items.items):
             items = self.list_of(node, list(items.items))
-        kinds = kind_of(place), kind_of(items)
+        kinds = kind_of(place), plain_list(kind_of(items))
         if not any(map(has_states, kinds)):
             self.mutate(place, "extend", [items], {}, node)
             return
@@ -284,9 +294,11 @@ class Methods(States):
         self._widen(place, kind)
         self.write(place, made, node)
         for cell in cells_of(items):
-            if self.aliases.related(cell, root_cell(place)):
-                root_cell(place).deep_external = "an object that may stand twice in one list"
-            self.aliases.shares(cell, root_cell(place))
+            root = root_cell(place)
+            if self.aliases.related(cell, root):
+                root.bar("an object that may stand twice in one list", depth_of(place) + 1)
+            self.aliases.shares(cell, root)
+            root.bar(cell.external, depth_of(place) + max(1, cell.external_depth))
 
     def set_item(  # type: ignore[override]
         self, place: Abstract, key: Abstract, value: Abstract, node: ast.AST
@@ -316,7 +328,7 @@ class Methods(States):
         self.forget_slots(root_cell(place), node)
         self._widen(place, kind)
         self.write(place, made, node)
-        self.add_member(value, root_cell(place), node)
+        self.add_member(value, place, node)
 
     def _widen(self, place: Abstract, kind: Type) -> None:
         if isinstance(place, Ref):

@@ -69,7 +69,7 @@ class Patterns(Statements):
                 return self._matches(inner, subject)
             case ast.MatchOr(patterns=patterns):
                 return self._any(patterns, subject)
-            case ast.MatchClass(cls=cls, patterns=[], kwd_patterns=[]):
+            case ast.MatchClass(cls=cls, patterns=[] | [_], kwd_patterns=[]):
                 return self._of_class(cls, subject, pattern)
             case ast.MatchSequence(patterns=patterns):
                 return self._sequence(patterns, subject, pattern)
@@ -85,11 +85,18 @@ class Patterns(Statements):
         found = self.choose(patterns[0], first, lambda: Known(True), rest)
         return self.truth(found, patterns[0])
 
-    def _of_class(self, cls: ast.expr, subject: Abstract, node: ast.pattern) -> Known | Plain:
+    def _of_class(self, cls: ast.expr, subject: Abstract, node: ast.MatchClass) -> Known | Plain:
         found = self.expression(cls)
         if not isinstance(found, Builtin) or found.name not in _CLASSES:
             self.fail(node, "a match knows Python's plain classes only", ", ".join(_CLASSES))
-        return self._instance(self.read(subject, node), found.name, node)
+        made = self._instance(self.read(subject, node), found.name, node)
+        if not node.patterns:
+            return made
+        inner = node.patterns[0]
+        both = self.choose(
+            node, made, lambda: self._matches(inner, subject), lambda: Known(False)
+        )
+        return self.truth(both, node)
 
     def _instance(self, value: Value, name: str, node: ast.AST) -> Plain:
         operands = [value, self.constant(name, node)]
@@ -133,6 +140,8 @@ class Patterns(Statements):
                 for index, part in enumerate(patterns):
                     if _binds(part):
                         self._bind(part, self.item(subject, Known(index), part))
+            case ast.MatchClass(patterns=[inner]):
+                self._bind(inner, subject)
             case ast.MatchOr(patterns=patterns):
                 if any(map(_binds, patterns)):
                     self.fail(pattern, "alternatives that bind names cannot be captured",

@@ -59,6 +59,7 @@ class Statements(Assignment):
     def _resume(self, rest: Sequence[ast.stmt]) -> None:
         for key in self._exit_keys():
             self.store.names[key] = Known(False)
+        self.store.names[self.frame.id, "$result"] = Known(None)
         self.statements(rest)
 
     def _exit_keys(self) -> list[tuple[int, str]]:
@@ -131,11 +132,7 @@ class Statements(Assignment):
     # Loops.
 
     def _stmt_For(self, node: ast.For) -> None:
-        source = (
-            self.comprehension(node.iter)
-            if isinstance(node.iter, ast.GeneratorExp)
-            else self.expression(node.iter)
-        )
+        source = self.source(node.iter)
         loop = self._open_loop()
 
         def body(item: Abstract) -> Known | Plain:
@@ -179,6 +176,8 @@ class Statements(Assignment):
     def _enter_body(self, loop: int) -> None:
         for name in ("$return", f"$break#{loop}", f"$continue#{loop}"):
             self.store.names[self.frame.id, name] = Known(False)
+        # Whoever walks the body has not returned yet.
+        self.store.names[self.frame.id, "$result"] = Known(None)
 
     def _leave_body(self, loop: int, node: ast.stmt, *, keeps_break: bool) -> Known | Plain:
         """Return whether the loop goes on, and drop flags that mean nothing outside."""
@@ -231,7 +230,7 @@ class Statements(Assignment):
         message = self.expression(arguments[0]) if arguments else Known("")
         return found.obj.__name__, message
 
-    def _raise(self, kind: str, message: Abstract, node: ast.stmt) -> None:
+    def _raise(self, kind: str, message: Abstract, node: ast.AST) -> None:
         from lmc.frontend.raising import raise_error
 
         effect = self.store.contents[self.effect]
@@ -248,7 +247,7 @@ class Statements(Assignment):
         def fails() -> None:
             message = Known("") if node.msg is None else self.expression(node.msg)
             flag = self.store.names[self.frame.id, "$return"]
-            self._raise("AssertionError", message, node)
+            self._raise("AssertionError", message, node.test)
             # A failed assertion ends the run, so nothing after it needs a condition.
             self.store.names[self.frame.id, "$return"] = flag
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from lmc.frontend.capture.emitter import is_state, kind_of
 from lmc.frontend.capture.loops import Loops
 from lmc.frontend.capture.values import (
+    GROUP,
     Abstract,
     Called,
     Cell,
@@ -47,8 +48,7 @@ class States(Loops):
                 return self.fresh(made)
             case "get_meta_info", 1:
                 made = self.named_op("lm.meta", place, arguments[0], node)
-                return self.fresh(made, external="what is told about a call",
-                                  deep_external="what is told about a call")  # fmt: skip
+                return self.fresh(made, external="what is told about a call")
             case "get_var", 1:
                 return self.item(place, self.expression(arguments[0]), node)
             case "set_var", 2:
@@ -160,14 +160,14 @@ class States(Loops):
         kinds = [STATE, list_of(STATE)]
         parent, made = self.emit("lm.fork", [before, *operands], kinds, node, **attributes)
         self.count_call(place, parent, before.hint, node)
-        cell = Cell(list_of(STATE), "forks", parent=place, is_group=True)
+        cell = Cell(GROUP, "forks", parent=place)
         self.store.contents[cell] = made
         return Ref(cell)
 
     def count_call(self, place: Abstract, state: Value, hint: str, node: ast.AST) -> None:
         """Put back a state on which a call was counted, its text unchanged."""
         state.hint = hint
-        self.check_changeable(place, node, deep=isinstance(place, Element))
+        self.check_changeable(place, node)
         self.assign_content(place, state, node)
         self.mark_called(place, node)
 
@@ -183,7 +183,7 @@ class States(Loops):
 
     def group_of(self, abstract: Abstract) -> bool:
         """Whether a value is what a fork gave."""
-        return isinstance(abstract, Ref) and abstract.cell.is_group
+        return isinstance(abstract, (Ref, Element)) and kind_of(abstract) == GROUP
 
     def join_group(self, group: Abstract, arguments: list[ast.expr], node: ast.Call) -> Abstract:
         """Walk forks.join(mode)."""

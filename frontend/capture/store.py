@@ -1,5 +1,6 @@
 """What is known at one point of a program: names, contents of cells, and which cells are stale."""
 
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lmc.frontend.capture.values import Abstract, Cell, Element, Ref, Tuple
@@ -52,21 +53,28 @@ class Store:
 class Aliases:
     """Which cells may hold, or be, the same object.
 
-    The relations only grow. `inside` goes from a member to what contains it; `shares` joins
-    containers that have members in common; `same` joins cells that may be one object.
+    The relations only grow. `inside` goes from a member to what contains it, so many levels up;
+    `shares` joins containers that have members in common; `same` joins cells that may be one
+    object; `peers` joins cells of which some one object may be the same.
     """
 
     def __init__(self) -> None:
-        self._containers: dict[Cell, set[Cell]] = {}
-        self._members: dict[Cell, set[Cell]] = {}
+        self._containers: dict[Cell, dict[Cell, int]] = {}
+        self._members: dict[Cell, dict[Cell, int]] = {}
         self._shares: dict[Cell, set[Cell]] = {}
         self._same: dict[Cell, set[Cell]] = {}
+        self._peers: dict[Cell, set[Cell]] = {}
 
-    def inside(self, member: Cell, container: Cell) -> None:
-        """Note that an object is held by another."""
-        if member is not container:
-            self._containers.setdefault(member, set()).add(container)
-            self._members.setdefault(container, set()).add(member)
+    def inside(self, member: Cell, container: Cell, *, depth: int) -> None:
+        """Note that an object is held by another, `depth` levels below it."""
+        if member is container:
+            return
+        for table, key, value in (
+            (self._containers, member, container),
+            (self._members, container, member),
+        ):
+            known = table.setdefault(key, {})
+            known[value] = min(depth, known.get(value, depth))
 
     def shares(self, left: Cell, right: Cell) -> None:
         """Note that two containers have members in common."""
@@ -76,20 +84,43 @@ class Aliases:
         """Note that two cells may be one object."""
         _join(self._same, left, right)
 
-    def affected(self, cell: Cell, *, deep: bool) -> set[Cell]:
-        """Return the other cells whose contents may be out of date after a change of `cell`.
+    def peers(self, left: Cell, right: Cell) -> None:
+        """Note that an object of one cell may be an object of the other."""
+        _join(self._peers, left, right)
 
-        A deep change is one of something inside `cell`, made through `cell`.
+    def affected(self, cell: Cell, *, depth: int) -> set[Cell]:
+        """Return the other cells whose contents may be out of date after a change.
+
+        The change is one of an object `depth` levels below `cell`, made through `cell`.
         """
         roots = _closure({cell}, self._same)
-        found = set(roots)
-        if deep:
-            found = _closure(roots, self._members, self._shares, self._same)
-        return _closure(found, self._containers, self._same) - {cell}
+        peers = {peer for root in roots for peer in self._peers.get(root, ())}
+        found = self._below(roots, depth)
+        return (self._above(found) | peers) - {cell}
+
+    def _below(self, roots: set[Cell], depth: int) -> set[Cell]:
+        """Return the cells that may hold an object `depth` levels below the roots."""
+        best = dict.fromkeys(roots, depth)
+        work = list(roots)
+        while work:
+            cell = work.pop()
+            left = best[cell]
+            reached = [(other, left - far) for other, far in self._members.get(cell, {}).items()]
+            reached += [(other, left) for other in self._same.get(cell, ())]
+            if left >= 1:
+                reached += [(other, left) for other in self._shares.get(cell, ())]
+            for other, rest in reached:
+                if rest >= 0 and rest > best.get(other, -1):
+                    best[other] = rest
+                    work.append(other)
+        return set(best)
+
+    def _above(self, cells: set[Cell]) -> set[Cell]:
+        return _closure(cells, self._containers, self._same)
 
     def once_inside(self, cell: Cell) -> set[Cell]:
         """Return what may be, or hold, an object that was just taken out of a container."""
-        return self.affected(cell, deep=True) - _closure({cell}, self._same)
+        return self.affected(cell, depth=1) - _closure({cell}, self._same)
 
     def related(self, member: Cell, container: Cell) -> bool:
         """Whether a container is known to hold an object, or members of it, already."""
@@ -99,12 +130,15 @@ class Aliases:
 
     def count(self, cells: dict[Cell, Value]) -> int:
         """Return the number of relations among some cells."""
-        tables = (self._containers, self._shares, self._same)
+        tables = (self._containers, self._shares, self._same, self._peers)
         return sum(
             sum(other in cells for other in table.get(cell, ()))
             for table in tables
             for cell in cells
         )
+
+
+Table = Mapping[Cell, Collection[Cell]]
 
 
 def _join(table: dict[Cell, set[Cell]], left: Cell, right: Cell) -> None:
@@ -113,7 +147,7 @@ def _join(table: dict[Cell, set[Cell]], left: Cell, right: Cell) -> None:
         table.setdefault(right, set()).add(left)
 
 
-def _closure(start: set[Cell], *tables: dict[Cell, set[Cell]]) -> set[Cell]:
+def _closure(start: set[Cell], *tables: Table) -> set[Cell]:
     found = set(start)
     work = list(start)
     while work:
@@ -132,6 +166,14 @@ def root_cell(place: Abstract) -> Cell:
         place = place.container
     assert isinstance(place, Ref)
     return place.cell
+
+
+def depth_of(place: Abstract) -> int:
+    """Return how many levels below its cell a place lies."""
+    depth = 0
+    while isinstance(place, Element):
+        place, depth = place.container, depth + 1
+    return depth
 
 
 def cells_of(abstract: Abstract) -> list[Cell]:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 VOID = Type("void")
 """Element kind of a container that has been empty so far."""
 
+GROUP = Type("group", STATE)
+"""Kind of what a fork gives: a list of states that knows `+=` for all and `join`."""
+
 CALLED = Type("called")
 """Kind of what a nested program gives: its final state and its return value."""
 
@@ -41,11 +44,18 @@ def ir_type(kind: Type) -> Type:
     """Return the IR type that stands for a kind."""
     if kind.name == "dict":
         return DICT
+    if kind == GROUP:
+        return list_of(STATE)
     if kind in (CALLED, VOID):
         return PY
     if kind.name == "list" and kind.element is not None:
         return list_of(ir_type(kind.element))
     return kind
+
+
+def plain_list(kind: Type) -> Type:
+    """Return the kind of a new list with the members of another."""
+    return list_of(STATE) if kind == GROUP else kind
 
 
 def join_kinds(left: Type, right: Type) -> Type | None:
@@ -66,18 +76,22 @@ def join_kinds(left: Type, right: Type) -> Type | None:
 class Cell:
     """One object of the program that can change; its content is the latest SSA value.
 
-    `external` says why the object must not be changed (it belongs to somebody else),
-    `deep_external` why what is inside it must not. The children of a fork are a group and know
-    their `parent`, the state that they came from.
+    `external` says why objects in it must not be changed (they belong to somebody else): those
+    `external_depth` levels down and deeper, where 0 is the object itself. The children of a
+    fork know their `parent`, the state that they came from.
     """
 
     kind: Type
     hint: str = ""
     external: str | None = None
-    deep_external: str | None = None
+    external_depth: int = 0
     from_host: bool = False
     parent: "Ref | Element | None" = None
-    is_group: bool = False
+
+    def bar(self, reason: str | None, depth: int) -> None:
+        """Note that objects at a depth and below must not be changed."""
+        if reason and (self.external is None or depth < self.external_depth):
+            self.external, self.external_depth = reason, depth
 
     def __repr__(self) -> str:
         return f"Cell({self.kind}, {self.hint!r})"
