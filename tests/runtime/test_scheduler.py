@@ -278,6 +278,16 @@ def test_others_start_while_a_follower_waits_for_its_leader():
     assert follower.first_cached_len == 59
 
 
+def test_a_follower_starts_as_soon_as_its_part_is_there():
+    driver = Driver(budget=8)
+    leader = driver.submit(range(200), 1)
+    follower = driver.submit([*range(16), 99], 1)
+    for _ in range(4):
+        driver.step()
+    assert leader.is_prefilling
+    assert follower.first_cached_len == 16
+
+
 def test_a_follower_goes_on_alone_when_its_leader_is_cancelled():
     driver = Driver(budget=8)
     leader = driver.submit(range(60), 1)
@@ -350,6 +360,36 @@ def test_a_full_pool_preempts_the_youngest_and_changes_no_output():
     for seq, prompt in zip(seqs, prompts, strict=True):
         assert driver.outputs[seq.serial] == reference(prompt, 60)
         assert seq.first_cached_len == 0
+    driver.assert_clean()
+
+
+def test_a_preempted_sequence_starts_again_before_new_ones():
+    driver = Driver(slots=200, max_running=2)
+    old = driver.submit(range(30), 30)
+    young = driver.submit([40, *range(30)], 30)
+    for _ in range(5):
+        driver.step()
+    warm = driver.submit([*range(30), 1, 2], 1)
+    driver.scheduler._preempt(young)
+    assert driver.scheduler.waiting.ordered() == [young, warm]
+    driver.run()
+    assert driver.outputs[young.serial] == reference([40, *range(30)], 30)
+    assert driver.ended[old.serial] == ["done"]
+
+
+def test_a_plan_made_before_a_preemption_no_longer_applies():
+    driver = Driver(budget=8)
+    seq = driver.submit(range(20), 2)
+    stale, _ = driver.scheduler.plan()
+    driver.scheduler._preempt(seq)
+    fresh, _ = driver.scheduler.plan()
+    driver.scheduler.commit(stale)
+    assert seq.cached_len == 0
+    driver.execute(fresh)
+    driver.scheduler.commit(fresh)
+    assert seq.cached_len == 8
+    driver.run()
+    assert driver.outputs[seq.serial] == reference(range(20), 2)
     driver.assert_clean()
 
 
