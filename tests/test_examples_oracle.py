@@ -42,7 +42,8 @@ def test_every_mode_makes_the_same_calls(case):
 def test_react_finishes_at_any_turn(finish_at):
     def script(name: str, prompt: str, call: object) -> str | None:
         if name == "action":
-            return "Finish" if f"\nAction {finish_at}: " in prompt.rpartition("\n\n")[2] else "Search"
+            turn = prompt.rpartition("\n\n")[2]
+            return "Finish" if f"\nAction {finish_at}:" in turn else "Search"
         return {"answer": " 330 metres\nQuestion:"}.get(name)
 
     runs = {
