@@ -121,7 +121,11 @@ def value_origins(
         found = _looked_into(op, attributes, values, origins, num_results)
     if found is not None:
         return found
-    return [join_origins(origins)] * num_results
+    joined = join_origins(origins)
+    if joined is not None and joined.items is not None:
+        # The result is no container whose items could be looked at one by one.
+        joined = Origin((joined,))
+    return [joined] * num_results
 
 
 def _looked_into(
