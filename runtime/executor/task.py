@@ -294,8 +294,10 @@ class Task:
 
     def _placed(self, error: BaseException) -> BaseException:
         """Give an error the step's location and, where a prompt is concerned, its tail."""
-        is_placed = isinstance(error, RunError) and error.location is not None
-        if not isinstance(error, LmcError) or isinstance(error, Cancelled) or is_placed:
+        if not isinstance(error, LmcError) or isinstance(error, Cancelled):
+            return error
+        has_place = self.step.location is not None or self.step.op in TAIL_OPS
+        if isinstance(error, RunError) and (error.location is not None or not has_place):
             return error
         hint = error.hint
         if self.step.op in TAIL_OPS and isinstance(self.value(0), StateHandle):

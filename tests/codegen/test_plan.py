@@ -74,7 +74,8 @@ def test_what_is_no_attribute_is_refused():
 MODULE = """
 module "m" {} {
   entry @main
-  func @main program (%effect: effect, %x: py) {params = [{name = "x", default = (1, inf)}], doc = "Do \\ud800 it."} {
+  func @main program (%effect: effect, %x: py) {params = [{name = "x", default = (1, inf)}],
+      doc = "Do \\ud800 it."} {
     %s: state = lm.prompt loc(#0)
     %c: bool = val.truth %x
     %e: effect, %r: state = cf.if %c {} {
