@@ -422,7 +422,8 @@ SAMPLES = """
     %s: state = lm.prompt
     %t: text = val.const {value = "Say: "}
     %a: state = lm.extend %s, %t
-    %b: state, %x: py, %m: meta = lm.gen %a {name = "x", params = {n = 3, temperature = 0.5}, dynamic = []}
+    %b: state, %x: py, %m: meta = lm.gen %a {name = "x", params = {n = 3, temperature = 0.5},
+        dynamic = []}
     %c: state, %y: py, %k: meta = lm.gen %b {name = "y", params = {top_k = 1}, dynamic = []}
     func.return %effect, %c, %x
 """
@@ -450,7 +451,8 @@ def test_samples_are_asked_at_once_with_keys_of_their_own():
 
 TYPED = """
     %s: state = lm.prompt
-    %b: state, %x: py, %m: meta = lm.gen %s {name = "n", params = {type = "KIND", max_tokens = 3}, dynamic = []} loc(#0)
+    %b: state, %x: py, %m: meta = lm.gen %s {name = "n",
+        params = {type = "KIND", max_tokens = 3}, dynamic = []} loc(#0)
     func.return %effect, %b, %x
 """
 
@@ -481,7 +483,7 @@ def test_a_typed_generation_that_was_cut_is_an_error():
     backend = ManualBackend()
     run = run_in_background(executor_of(typed("float"), backend))
     backend.wait(1)[0].say("0.", complete=False, finish_reason="length")
-    with pytest.raises(RunError, match="cut before it was complete: '0.'") as caught:
+    with pytest.raises(RunError, match=r"cut before it was complete: '0\.'") as caught:
         run.result()
     assert "max_tokens (now 3)" in str(caught.value)
     assert "t.py:7:1" in str(caught.value)
