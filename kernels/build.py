@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from lmc.errors import LmcError
+from lmc.kernels.threads import usable_cores
 
 SOURCE_FOLDER = Path(__file__).resolve().parent / "csrc"
 COMPILERS = ("g++", "clang++", "c++")
@@ -25,7 +27,6 @@ BASE_FLAGS = (
     "-ffp-contract=off",
     "-fvisibility=hidden",
     "-fPIC",
-    "-shared",
     "-w",
 )
 COMPILE_TIMEOUT_S = 300
@@ -87,23 +88,32 @@ def build_library(arch: str = "native", defines: Sequence[str] = ()) -> Path:
 
 
 def _compile(compiler: str, flags: Sequence[str], library: Path) -> None:
-    """Compile all sources into a temporary file and move it to its place."""
-    handle, scratch = tempfile.mkstemp(suffix=".so", prefix=".build-", dir=library.parent)
-    os.close(handle)
-    command = [compiler, *flags, "-o", scratch, *map(str, _sources("*.cpp"))]
+    """Compile all sources, at the same time, and move the linked library to its place."""
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=library.parent) as scratch:
+        sources = _sources("*.cpp")
+        objects = [str(Path(scratch) / f"{source.stem}.o") for source in sources]
+        commands = [
+            [compiler, *flags, "-c", str(source), "-o", target]
+            for source, target in zip(sources, objects, strict=True)
+        ]
+        with ThreadPoolExecutor(max_workers=usable_cores()) as pool:
+            list(pool.map(_run_compiler, commands))
+        linked = Path(scratch) / "linked.so"
+        _run_compiler([compiler, *flags, "-shared", "-o", str(linked), *objects])
+        os.replace(linked, library)
+
+
+def _run_compiler(command: Sequence[str]) -> None:
+    """Run one compiler command."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S)
-        if done.returncode != 0:
-            raise BuildError(
-                f"{compiler} could not compile the kernels:\n{done.stderr.strip()[-2000:]}",
-                hint="a compiler with C++20 is needed (g++ 11 or clang++ 14)",
-            )
-        os.chmod(scratch, 0o755)
-        os.replace(scratch, library)
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise BuildError(f"{compiler} could not compile the kernels: {error}") from error
-    finally:
-        Path(scratch).unlink(missing_ok=True)
+        raise BuildError(f"{command[0]} could not compile the kernels: {error}") from error
+    if done.returncode != 0:
+        raise BuildError(
+            f"{command[0]} could not compile the kernels:\n{done.stderr.strip()[-2000:]}",
+            hint="a compiler with C++20 is needed (g++ 11 or clang++ 14)",
+        )
 
 
 def _sources(pattern: str) -> list[Path]:

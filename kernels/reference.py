@@ -173,8 +173,9 @@ class ReferenceKernels:
         scales: torch.Tensor | None = None,
     ) -> torch.Tensor:
         """Return each row's log-probabilities, float32; -inf where not allowed."""
-        scaled = _masked(_scaled(logits, scales), bitmask).double()
-        return (scaled - torch.logsumexp(scaled, dim=-1, keepdim=True)).float()
+        scaled = _scaled(logits, scales)
+        total = torch.logsumexp(_masked(scaled, bitmask).double(), dim=-1, keepdim=True)
+        return _masked((scaled.double() - total).float(), bitmask)
 
 
 def _own(layer: PackedLinear) -> ReferenceLinear:

@@ -178,7 +178,9 @@ class CausalModel:
         """Return room for the activations of `num_rows` rows."""
         if num_rows > self._workspace.hidden.shape[0]:
             room = 1 << (num_rows - 1).bit_length()
-            self._workspace = _Workspace.allocate(self.config, self.dtype, room)
+            # Tensors made in a caller's inference mode could not be used outside of it.
+            with torch.inference_mode(False):
+                self._workspace = _Workspace.allocate(self.config, self.dtype, room)
         return self._workspace.first(num_rows)
 
 

@@ -1,0 +1,27 @@
+"""Compiled kernels in the variants that this machine can run."""
+
+import platform
+
+import pytest
+
+from lmc.kernels.cpu import CpuKernels
+from lmc.kernels.reference import ReferenceKernels
+
+# AVX2 has neither 512-bit vectors nor bf16 instructions: the portable path in other sizes.
+VARIANTS = {"native": "native"}
+if platform.machine() == "x86_64":
+    VARIANTS["avx2"] = "x86-64-v3"
+
+
+@pytest.fixture(scope="session", params=sorted(VARIANTS))
+def kernels(request):
+    """The compiled kernels, once for each code path, on two threads."""
+    compiled = CpuKernels(arch=VARIANTS[request.param])
+    compiled.set_num_threads(2)
+    return compiled
+
+
+@pytest.fixture(scope="session")
+def reference():
+    """The plain kernels."""
+    return ReferenceKernels()
