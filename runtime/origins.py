@@ -71,6 +71,11 @@ def item_of(origin: Origin | None, key: Any) -> Origin | None:
     return join_origins((origin.items.get(key), origin.shape))
 
 
+def whole(origin: Origin | None) -> Origin | None:
+    """Return the origin of what was made of a value with all its items."""
+    return Origin((origin,)) if origin is not None and origin.items is not None else origin
+
+
 def needing(origin: Origin | None, more: Origin | None) -> Origin | None:
     """Return the origin of the same value, known only after `more` as well."""
     if more is None or origin is more:
@@ -121,11 +126,7 @@ def value_origins(
         found = _looked_into(op, attributes, values, origins, num_results)
     if found is not None:
         return found
-    joined = join_origins(origins)
-    if joined is not None and joined.items is not None:
-        # The result is no container whose items could be looked at one by one.
-        joined = Origin((joined,))
-    return [joined] * num_results
+    return [whole(join_origins(origins))] * num_results
 
 
 def _looked_into(

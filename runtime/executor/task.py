@@ -18,7 +18,7 @@ from lmc.runtime.executor.slots import (
     link_state,
     not_a_state,
 )
-from lmc.runtime.origins import Origin, join_origins
+from lmc.runtime.origins import Origin, join_origins, whole
 from lmc.runtime.prompt_state import Lineage, PromptState
 
 TAIL_LEN = 200
@@ -245,7 +245,7 @@ class Task:
 
     def origin(self, first: int = 0) -> Origin | None:
         """Return what all inputs from `first` on rest on."""
-        return join_origins(self.origins(first))
+        return whole(join_origins(self.origins(first)))
 
     # -- outputs ---------------------------------------------------------------------------
 
