@@ -278,14 +278,15 @@ def test_others_start_while_a_follower_waits_for_its_leader():
     assert follower.first_cached_len == 59
 
 
-def test_a_follower_starts_as_soon_as_its_part_is_there():
+def test_a_follower_waits_only_for_what_the_tree_lacks():
     driver = Driver(budget=8)
     leader = driver.submit(range(200), 1)
     follower = driver.submit([*range(16), 99], 1)
-    for _ in range(4):
+    queue, running = driver.scheduler.waiting, driver.scheduler.running
+    for expected in (True, False):
         driver.step()
-    assert leader.is_prefilling
-    assert follower.first_cached_len == 16
+        assert queue.must_wait(follower, running) == expected
+        assert queue.matched_len(follower) == leader.cached_len
 
 
 def test_a_follower_goes_on_alone_when_its_leader_is_cancelled():
