@@ -58,6 +58,7 @@ class _Drawer:
 
     def __init__(self) -> None:
         self.edges: dict[Edge, None] = {}
+        self._pairs: set[tuple[Node, Node]] = set()
         self._count = 0
         self._region: Region
         self._sources: dict[Value, list[Source]] = {}
@@ -347,14 +348,15 @@ class _Drawer:
             self._add(Edge(source, target, "state", label))
 
     def _reaches(self, source: Node, entry: Node) -> bool:
-        return source is entry or any((e.source, e.target) == (source, entry) for e in self.edges)
+        return source is entry or (source, entry) in self._pairs
 
     def _add(self, edge: Edge) -> None:
         pair = (edge.source, edge.target)
-        if edge.kind == "value" and any((e.source, e.target) == pair for e in self.edges):
+        if edge.kind == "value" and pair in self._pairs:
             return
         if edge.kind == "state":
             self.edges.pop(Edge(*pair, "value"), None)
+        self._pairs.add(pair)
         self.edges.setdefault(edge)
 
 
