@@ -296,10 +296,10 @@ def test_the_end_is_named() -> None:
     ],
 )
 def test_hostile_text_is_refused_quickly(text: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     with pytest.raises(ParseError):
         parse_module(text)
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 def test_nesting_up_to_the_limit_is_read() -> None:
