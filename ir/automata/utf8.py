@@ -70,8 +70,10 @@ class _Expansion:
         )
         ascii_letters = letters[np.searchsorted(starts, np.arange(128), side="right") - 1]
         self.heads[:, :128] = padded[:, ascii_letters]
-        wide = letters[(np.append(starts[1:], SPAN_END) > 128) & (letters >= 0)]
-        wide = np.unique(wide)
+        # Letters beyond ASCII in the order of their first such character: the numbers of
+        # inner states then depend on the language alone, not on how it was written.
+        beyond = letters[(np.append(starts[1:], SPAN_END) > 128) & (letters != DEAD)]
+        wide = np.array(list(dict.fromkeys(beyond.tolist())), dtype=np.int64)
         groups: dict[bytes, list[int]] = {}
         for state, row in enumerate(self.dfa.rows[:, wide]):
             groups.setdefault(_canonical(row).tobytes(), []).append(state)
@@ -79,7 +81,7 @@ class _Expansion:
             self._group(wide, np.frombuffer(pattern, dtype=np.int32), np.array(states))
 
     def _group(
-        self, wide: NDArray[np.int32], pattern: NDArray[np.int32], states: NDArray[np.int64]
+        self, wide: NDArray[np.int64], pattern: NDArray[np.int32], states: NDArray[np.int64]
     ) -> None:
         """Unfold states whose letters fall together in the same way."""
         if pattern.max(initial=DEAD) == DEAD:
@@ -176,8 +178,11 @@ def _resolve(
 def _shape(starts: NDArray[np.int64], classes: NDArray[np.int32]) -> _Shape:
     """Return the byte tree of the spans that begin at `starts` with the given classes."""
     builder = _ShapeBuilder()
+    is_new = np.append(True, classes[1:] != classes[:-1])
+    starts, classes = starts[is_new], classes[is_new]
     blocks = builder.blocks(starts, classes)
-    pages = builder.rows(blocks.reshape(_PAGES, _BLOCK))
+    pages = np.full(_PAGES, DEAD, dtype=np.int32)
+    pages[1:] = builder.rows(blocks.reshape(_PAGES, _BLOCK)[1:])
     leads = np.full(64, DEAD, dtype=np.int32)
     leads[0x02:0x20] = blocks[2:32]  # C2..DF: U+0080 to U+07FF
     first = blocks[:_BLOCK].copy()
@@ -212,17 +217,20 @@ class _ShapeBuilder:
         return np.array([self.node(row) for row in rows], dtype=np.int32)
 
     def blocks(self, starts: NDArray[np.int64], classes: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the code of each block of 64 code points.
+        """Return the code of each block of 64 code points beyond ASCII.
 
         Only blocks in which a span begins are looked into; the others hold one class.
         """
+        mixed = np.zeros(_BLOCKS, dtype=bool)
+        mixed[starts[starts % _BLOCK != 0] // _BLOCK] = True
         origins = np.arange(_BLOCKS, dtype=np.int64) * _BLOCK
         uniform = classes[np.searchsorted(starts, origins, side="right") - 1]
-        codes = np.empty(_BLOCKS, dtype=np.int32)
-        for value in np.unique(uniform):
-            codes[uniform == value] = self.node(np.full(_BLOCK, value, dtype=np.int32))
+        uniform[:2] = DEAD
+        codes = np.full(_BLOCKS, DEAD, dtype=np.int32)
+        for value in np.unique(uniform[~mixed]):
+            codes[~mixed & (uniform == value)] = self.node(np.full(_BLOCK, value, dtype=np.int32))
         inside = np.arange(_BLOCK)
-        for block in np.unique(starts[starts % _BLOCK != 0] // _BLOCK):
+        for block in np.flatnonzero(mixed[2:]) + 2:
             points = block * _BLOCK + inside
             codes[block] = self.node(classes[np.searchsorted(starts, points, side="right") - 1])
         return codes

@@ -121,10 +121,12 @@ def test_empty_language_is_refused(pattern: str) -> None:
 def test_costly_patterns_are_ready_or_refused_in_time(pattern: str) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
+    refusal = ""
     try:
-        assert compile_regex(pattern).state_count > 0
+        compile_regex(pattern)
     except ConstraintError as error:
-        assert "too complex" in error.message
+        refusal = error.message
+    assert refusal == "" or "too complex" in refusal
     assert time.process_time() - started < 6.0
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500 * 1024
 
@@ -204,10 +206,18 @@ def test_forced_bytes_stop_at_branch_and_at_end() -> None:
     assert compile_regex("a*").forced_bytes(0) == b""
 
 
-def test_equal_languages_give_equal_automata() -> None:
-    forms = ["(?:a|b)*c", "[ab]*c", "(?:b*a*)*?c", "(?=.*c$)[abc]*(?<=c)(?<!cc)(?<!c[ab].*)|c"]
-    stored = {compile_regex(form).to_bytes() for form in forms[:3]}
-    assert len(stored) == 1
+@pytest.mark.parametrize(
+    "forms",
+    [
+        ["(?:a|b)*c", "[ab]*c", "(?:b*a*)*?c", "(?=.*c$)(?!.*c.)(?:a|c|b)+"],
+        ["[aé]x|[bè]y", "ax|éx|by|èy", "è(?=y).|(?:b|(?!è).)y(?<=by)|[éa]x"],
+        [r"\w+", r"(?:\d|[^\W\d])(?:[^\W_]|_)*", r"(?!$)\w*\b"],
+        ["(?i)k", "[kK\u212a]"],
+        ["(?s).*", "(?:.|\n)*", "(?s)(?:(?<=.)|^).*(?!.)"],
+    ],
+)
+def test_equal_languages_give_equal_automata(forms: list[str]) -> None:
+    assert len({compile_regex(form).to_bytes() for form in forms}) == 1
 
 
 def test_stored_form_round_trips_and_is_stable() -> None:

@@ -144,6 +144,10 @@ def test_automata_are_minimal_and_live(pattern: str) -> None:
             break
         labels = finer
     assert len(names) == dfa.state_count
+    reached = [dfa.start]
+    for state in reached:
+        reached += {int(to) for to in dfa.table[state]} - {-1, *reached}
+    assert len(reached) == dfa.state_count
     assert all(dfa.is_accepting(s) or dfa.allowed_bytes(s) for s in range(dfa.state_count))
 
 
