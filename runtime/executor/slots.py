@@ -109,6 +109,8 @@ def link(
     """Give `target` what `source` gets, changed by `change`; it is known after `control`."""
 
     def copy() -> None:
+        if target.failure is not None:
+            return  # the step that made the link has failed since
         if source.failure is not None:
             target.fail(source.failure, ready)
             return
@@ -133,8 +135,9 @@ def link_state(
         if failure is None and not isinstance(source.value, StateHandle):
             failure = Failure(order, not_a_state(source.value))
         if failure is not None:
-            target.identity.fail(failure, ready)
-            target.content.fail(failure, ready)
+            for slot in (target.identity, target.content):
+                if not slot.is_done:
+                    slot.fail(failure, ready)
             return
         link(source.value.identity, target.identity, ready)
         origin = needing(source.origin, control)

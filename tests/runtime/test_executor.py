@@ -1,8 +1,11 @@
 """The executor on IR text: values, concurrency, errors, cancelling, effects, keys, events."""
 
+import signal
+import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from manual_backend import Background, ManualBackend, executor_of, module_of
@@ -690,3 +693,76 @@ def test_a_plan_for_another_tokenizer_is_refused():
     with pytest.raises(UsageError, match="another tokenizer"):
         Executor(Oracle(target=Other()), plan)
     assert Executor(Oracle(target=Other()), lower(module_of(RECURSIVE)))
+
+
+FAILING = """
+module "m" {} {
+  entry @main
+  func @main program (%effect: effect) {} {
+    %u: py = val.undefined {name = "gone"}
+    %c: bool = val.truth %u
+    %s: state = lm.prompt
+    %t: state = cf.if %c {} {
+      cf.yield %s
+    } {
+      cf.yield %s
+    }
+    %e: effect, %q: state, %r: state, %v: py = func.call %effect, %t {callee = "inner"}
+    %p: state, %forks: list<state> = lm.fork %q {count = 2}
+    %zero: int = val.const {value = 0}
+    %f: state = val.index %forks, %zero
+    %g: state = lm.group %p, %f {}
+    %h: state = lm.join %p, %forks {mode = "gather_variable"}
+    %all: py = val.list %g, %h, %r
+    func.return %e, %h, %all
+  }
+  func @inner program (%effect: effect) {} {
+    %s: state = lm.prompt
+    %x: text = lm.text %s
+    func.return %effect, %s, %x
+  }
+}
+"""
+
+
+def test_a_failed_state_fails_all_that_is_made_of_it():
+    with pytest.raises(RunError, match="'gone' has no value"):
+        executor_of(FAILING, Oracle()).run("main", {}, seed=0)
+
+
+INTERRUPTED = """
+import sys
+sys.path.insert(0, {tests!r})
+from manual_backend import ManualBackend, executor_of
+from test_program import TEXT
+
+class Telling(ManualBackend):
+    def submit_gen(self, call, on_done, on_text=None):
+        opened = super().submit_gen(call, on_done, on_text)
+        print("open", flush=True)
+        return opened
+
+backend = Telling()
+try:
+    executor_of(TEXT, backend).run("main", {{}}, seed=0)
+except KeyboardInterrupt:
+    print("interrupted", len(backend.open), flush=True)
+"""
+
+
+def test_control_c_ends_a_run(tmp_path):
+    tests = str(Path(__file__).resolve().parent.parent)
+    (tmp_path / "test_program.py").write_text(f"TEXT = {TYPED.replace('KIND', 'str')!r}\n")
+    text = (tmp_path / "test_program.py").read_text().replace(" loc(#0)", "")
+    (tmp_path / "test_program.py").write_text(text)
+    script = tmp_path / "script.py"
+    script.write_text(INTERRUPTED.format(tests=tests))
+    process = subprocess.Popen(
+        [sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "open\n"
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=30)
+    assert output == "interrupted 0\n"
+    assert process.returncode == 0
