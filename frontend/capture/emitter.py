@@ -61,6 +61,7 @@ class Emitter:
         self.iterated: list[Cell] = []
         self.inlined: list[ast.AST] = []
         self.phi_sources: dict[Value, list[Value]] = {}
+        self.undefined: set[Value] = set()
         self.counter = 0
         self.open_loops: list[OpenLoop] = []
 
@@ -140,10 +141,32 @@ class Emitter:
                 operands = [self.content(state, node), self.read(value, node)]
                 return self.emit("val.tuple", operands, [PY], node)[0]
             case Undefined(name):
-                return self.emit("val.undefined", [], [PY], node, name=name)[0]
+                made = self.emit("val.undefined", [], [PY], node, name=name)[0]
+                self.undefined.add(made)
+                return made
             case _:
                 self.fail(node, f"{describe(abstract)} is used where plain data is needed",
                           "call it, append it to a state, or compute a value from it")  # fmt: skip
+
+    def may_be_undefined(self, value: Value) -> bool:
+        """Whether some path leaves a value without one."""
+        seen: set[Value] = set()
+        work = [value]
+        while work:
+            found = work.pop()
+            if found in self.undefined:
+                return True
+            if found not in seen:
+                seen.add(found)
+                work += self.phi_sources.get(found, ())
+        return False
+
+    def defined(self, value: Value, node: ast.AST) -> Value:
+        """Return a value after ops that fail, at this place, where it has none."""
+        held = self.emit("val.tuple", [value], [PY], node)[0]
+        made = self.emit("val.index", [held, self.constant(0, node)], [PY], node)[0]
+        made.hint = value.hint
+        return made
 
     def check_usable(self, abstract: Abstract, node: ast.AST) -> None:
         """Break where a value is gone, or was changed through another name."""

@@ -53,15 +53,19 @@ class Expressions(Environment):
 
     def expression(self, node: ast.expr) -> Abstract:  # type: ignore[override]
         """Walk an expression and return what it gives."""
+        found = self.walk(node)
+        if isinstance(found, Broken):
+            self.fail(node, found.reason, found.hint)
+        return found
+
+    def walk(self, node: ast.expr) -> Abstract:
+        """Walk an expression whose value may be lost, if nobody asks for it."""
         method: Callable[[Any], Abstract] | None
         method = getattr(self, f"_expr_{type(node).__name__}", None)
         if method is None:
             self.fail(node, f"{type(node).__name__} expressions cannot be captured",
                       "compute this in a function of its own")  # fmt: skip
-        found = method(node)
-        if isinstance(found, Broken):
-            self.fail(node, found.reason, found.hint)
-        return found
+        return method(node)
 
     def data(self, node: ast.expr) -> Value:
         """Walk an expression that gives plain data."""
@@ -121,7 +125,13 @@ class Expressions(Environment):
         found = self.lookup(node.id, node)
         self.check_usable(found, node)
         if isinstance(found, Undefined):
-            return Plain(self.raw(found, node))
+            found = Plain(self.raw(found, node))
+        if isinstance(found, Plain) and self.may_be_undefined(found.value):
+            return Plain(self.defined(found.value, node))
+        if isinstance(found, Ref) and not has_states(found.cell.kind):
+            content = self.store.contents[found.cell]
+            if self.may_be_undefined(content):
+                self.store.contents[found.cell] = self.defined(content, node)
         return found
 
     def _expr_NamedExpr(self, node: ast.NamedExpr) -> Abstract:

@@ -269,7 +269,8 @@ class FunctionCapture(Patterns):
     def _result(self, value: Any) -> Value:
         node = self.end_node()
         self.check_usable(value, node)
-        return self.read(value, node)
+        found = self.read(value, node)
+        return self.defined(found, node) if self.may_be_undefined(found) else found
 
     def end_node(self) -> ast.AST:
         """Return the node that the function's end is told at: its last return, or its name."""

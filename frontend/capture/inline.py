@@ -184,7 +184,6 @@ class Inlining(Methods):
         if not frame.made_closure:
             self.drop_names(frame)
         self.frame = outer
-        self.check_usable(found, node)
         return found
 
     def begin_function(self) -> None:
@@ -284,7 +283,9 @@ class Inlining(Methods):
             )
             self._set_effect(results[0])
             made = results[1]
-        return self.fresh(made, external=f"what '{name}' gave, which may belong to others", from_host=True)
+        return self.fresh(
+            made, external=f"what '{name}' gave, which may belong to others", from_host=True
+        )
 
     def _import_name(self, obj: Any, name: str, node: ast.AST) -> str:
         module = getattr(obj, "__module__", None)
@@ -318,7 +319,9 @@ class Inlining(Methods):
             "host.method", operands, [EFFECT, PY], node, name=name, **self.keywords_of(keywords)
         )
         self._set_effect(results[0])
-        return self.fresh(results[1], external=f"what '{name}' gave, which may belong to others", from_host=True)
+        return self.fresh(
+            results[1], external=f"what '{name}' gave, which may belong to others", from_host=True
+        )
 
     # Nested programs.
 

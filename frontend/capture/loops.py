@@ -83,9 +83,7 @@ class Loops(PieceBuilder):
 
         return Iterable(keys.items, bind, keys.watched)
 
-    def zipped(
-        self, parts: Sequence[Abstract], node: ast.AST, *, strict: bool = False
-    ) -> Iterable:
+    def zipped(self, parts: Sequence[Abstract], node: ast.AST, *, strict: bool = False) -> Iterable:
         """Loop over several things at once; `strict` ones must be equally long."""
         inner = [self.iterable(part, node) for part in parts]
         operands = [part.items for part in inner]

@@ -290,10 +290,19 @@ def joined_names(left: Store, right: Store) -> list[Key]:
 def retype(value: Value, kind: Type, sources: dict[Value, list[Value]]) -> None:
     """Give a list that was empty so far the type that its members turned out to have."""
     wanted = ir_type(kind)
-    if kind.name == "list" and value.type != wanted:
+    if kind.name == "list" and not _fits(value.type, wanted):
         value.type = wanted
         for source in sources.get(value, ()):
             retype(source, kind, sources)
+
+
+def _fits(source: Type, target: Type) -> bool:
+    """Whether a value of one type may stand where another is declared."""
+    if source == target or target == PY:
+        return True
+    if source.name == target.name == "list" and source.element and target.element:
+        return _fits(source.element, target.element)
+    return False
 
 
 def _is_scalar(abstract: Abstract) -> bool:

@@ -93,9 +93,7 @@ class Patterns(Statements):
         if not node.patterns:
             return made
         inner = node.patterns[0]
-        both = self.choose(
-            node, made, lambda: self._matches(inner, subject), lambda: Known(False)
-        )
+        both = self.choose(node, made, lambda: self._matches(inner, subject), lambda: Known(False))
         return self.truth(both, node)
 
     def _instance(self, value: Value, name: str, node: ast.AST) -> Plain:

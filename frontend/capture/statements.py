@@ -283,7 +283,7 @@ class Statements(Assignment):
             return
         if isinstance(node.value, ast.GeneratorExp):
             self.fail(node, "a generator that nobody uses up does nothing", "use a for loop")
-        self.expression(node.value)
+        self.walk(node.value)
 
     def _stmt_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.decorator_list:

@@ -66,7 +66,9 @@ def json_record(s, subject):
     return s["record"]
 
 
-RECORD = r'\{"name": "[A-Z][a-z]{1,6}", "age": [1-9][0-9]?, "tags": \["[a-z]{1,4}"(, "[a-z]{1,4}")?\]\}'
+RECORD = (
+    r'\{"name": "[A-Z][a-z]{1,6}", "age": [1-9][0-9]?, "tags": \["[a-z]{1,4}"(, "[a-z]{1,4}")?\]\}'
+)
 
 ARGUMENTS = {
     "few_shot": [{"question": "1 and 1?"}, {"question": "x", "shots": []},
