@@ -1,0 +1,63 @@
+"""Our forward pass agrees with transformers' own for the same weights."""
+
+import pytest
+import torch
+from model_support import (
+    TINY,
+    WITH_BIASES,
+    WITH_LLAMA3_SCALING,
+    all_logits,
+    real_text_ids,
+    smollm,
+    smollm_path,
+    transformers_logits,
+    transformers_model,
+    write_model,
+)
+
+from lmc.kernels.reference import ReferenceKernels
+from lmc.runtime.models import CausalModel
+
+CONFIGS = {"plain": TINY, "biases, tied, linear": WITH_BIASES, "llama3": WITH_LLAMA3_SCALING}
+
+
+@pytest.mark.parametrize("kernels", [None, ReferenceKernels()], ids=["cpu", "reference"])
+@pytest.mark.parametrize("name", CONFIGS)
+def test_tiny_models_agree_in_float32(tmp_path, name, kernels):
+    path = write_model(tmp_path, CONFIGS[name])
+    token_ids = torch.randint(0, 131, (150,), generator=torch.Generator().manual_seed(1)).int()
+    ours = all_logits(CausalModel.load(path, "float32", kernels=kernels), token_ids)
+    theirs = transformers_logits(transformers_model(path, torch.float32), token_ids)
+    assert theirs.std() > 0.1
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+
+def test_a_tiny_model_in_bfloat16_is_near_float32(tmp_path):
+    path = write_model(tmp_path, TINY)
+    token_ids = torch.randint(0, 131, (150,), generator=torch.Generator().manual_seed(1)).int()
+    ours = all_logits(CausalModel.load(path), token_ids)
+    theirs = transformers_logits(transformers_model(path, torch.float32), token_ids)
+    assert (ours - theirs).abs().max() < 0.1 * theirs.std()
+
+
+@pytest.mark.model
+def test_the_real_model_agrees_in_float32():
+    token_ids = real_text_ids(200)
+    ours = torch.log_softmax(all_logits(smollm("float32"), token_ids), dim=-1)
+    theirs = transformers_logits(transformers_model(smollm_path(), torch.float32), token_ids)
+    difference = (ours - torch.log_softmax(theirs, dim=-1)).abs().max()
+    assert difference < 1e-3, f"log-probabilities differ by {difference}"
+
+
+@pytest.mark.model
+def test_bfloat16_agrees_with_float32_as_well_as_transformers_does():
+    pieces = real_text_ids(2000).split(500)
+    exact_model = transformers_model(smollm_path(), torch.float32)
+    exact = torch.cat([transformers_logits(exact_model, ids).argmax(-1) for ids in pieces])
+    rough_model = exact_model.to(torch.bfloat16)
+    theirs = torch.cat([transformers_logits(rough_model, ids).argmax(-1) for ids in pieces])
+    ours = torch.cat([all_logits(smollm(), ids).argmax(-1) for ids in pieces])
+    their_share = (theirs == exact).float().mean().item()
+    our_share = (ours == exact).float().mean().item()
+    assert their_share > 0.9, f"transformers' own bfloat16 agrees on {their_share:.2%} only"
+    assert our_share >= their_share - 0.01, f"{our_share:.2%}, transformers {their_share:.2%}"
