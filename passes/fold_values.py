@@ -11,7 +11,7 @@ from lmc.ir.ops import SPECS
 from lmc.ir.types import BOOL, TEXT, Attr, is_attr
 from lmc.passes.analysis import Child, Const, known_items
 from lmc.passes.rewriting import Rewriter, Rule, make_const, make_items
-from lmc.passes.totality import in_range, may_be_undefined
+from lmc.passes.totality import in_range
 
 MAX_WORK = 4 * 1024 * 1024
 MAX_BITS = 4096
@@ -192,8 +192,6 @@ def index_of_known(rewriter: Rewriter, op: Op) -> list[Op] | None:
     item = items.items[index]
     if item == Child(container, index) or not rewriter.fits(item, op.result):
         return None  # the first is the normal form of a child
-    if isinstance(item, Value) and may_be_undefined(item, rewriter.facts):
-        return None  # taking it out of a container is what fails
     rewriter.remarks.fired(f"item {index} is known", op)
     return rewriter.produce(item, op.result, op.location)
 
@@ -222,8 +220,6 @@ def unpack_known(rewriter: Rewriter, op: Op) -> list[Op] | None:
         return None
     pairs = list(zip(items.items, op.results, strict=True))
     if not all(rewriter.fits(item, result) for item, result in pairs):
-        return None
-    if any(isinstance(item, Value) and may_be_undefined(item, rewriter.facts) for item, _ in pairs):
         return None
     ops: list[Op] = []
     for item, result in pairs:
