@@ -38,7 +38,11 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class CodeStep:
-    """A step with its operation found and its location at hand."""
+    """A step with its operation found and its location at hand.
+
+    `waits` are registers; `ticks` are calls that the first output state (in the register
+    `first_state`, -1 for none) has counted more than the first input state.
+    """
 
     op: str
     operation: Operation
@@ -49,12 +53,8 @@ class CodeStep:
     attributes: dict[str, Any]
     blocks: tuple["Code", ...]
     location: Location | None
-
-    @property
-    def ticks(self) -> int | None:
-        """Calls that the first output state has counted more than the first input state."""
-        ticks = self.operation.ticks
-        return int(self.attributes["n"]) if self.op == "lm.tick" else ticks
+    ticks: int | None
+    first_state: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,14 +111,18 @@ def code_step(
     if operation is None:
         raise LowerError(f"the executor cannot run op '{step.op}'", location=location)
     positions = range(len(step.inputs)) if operation.waits is None else operation.waits
+    states = [step.outputs[position] for position in step.state_outputs]
+    ticks = step.attributes["n"] if step.op == "lm.tick" else operation.ticks
     return CodeStep(
         op=step.op,
         operation=operation,
         inputs=step.inputs,
         waits=tuple(step.inputs[position] for position in positions),
         outputs=step.outputs,
-        state_outputs=frozenset(step.outputs[position] for position in step.state_outputs),
+        state_outputs=frozenset(states),
         attributes=step.attributes,
         blocks=blocks,
         location=location,
+        ticks=ticks,
+        first_state=states[0] if states else -1,
     )

@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import inspect
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,14 +18,14 @@ class HostFunctions:
 
     def __init__(self, given: Mapping[str, Callable[..., Any]] | None = None) -> None:
         self._found: dict[str, Callable[..., Any]] = dict(given or {})
-        self._lock = threading.Lock()
 
     def find(self, callee: str) -> Callable[..., Any]:
         """Return a function; raises RunError, naming the import, where there is none."""
-        with self._lock:
-            if callee not in self._found:
-                self._found[callee] = import_callee(callee)
-            return self._found[callee]
+        found = self._found.get(callee)
+        if found is None:
+            # Two threads may import at once, which Python's import lock makes harmless.
+            found = self._found.setdefault(callee, import_callee(callee))
+        return found
 
     def missing(self, callees: Sequence[str]) -> list[str]:
         """Return those of `callees` that cannot be found."""

@@ -316,7 +316,7 @@ class Task:
             slot = self.frame.registers[register]
             if register not in self.step.state_outputs:
                 slots = [slot]
-            elif self._has_identity and register == min(self.step.state_outputs):
+            elif self._has_identity and register == self.step.first_state:
                 slots = [slot.value.content]
             else:
                 slots = [slot.value.identity, slot.value.content]
@@ -330,7 +330,7 @@ class Task:
         `is_fresh` says that nobody can wait for the output yet, so that it may share a slot.
         """
         source = self.slot(0 if self.step.op != "func.call" else 1)
-        target = self.frame.registers[min(self.step.state_outputs)].value
+        target = self.frame.registers[self.step.first_state].value
         if target.identity.is_done:
             self._has_identity = True
             return

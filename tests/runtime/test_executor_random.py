@@ -14,7 +14,7 @@ from lmc.ir.verifier import verify
 from lmc.runtime.executor import Executor
 from lmc.runtime.oracle import Oracle
 
-NUM_SEEDS = 160
+NUM_SEEDS = 120
 
 
 class Host:
