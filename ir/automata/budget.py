@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from lmc.errors import ConstraintError
 
-MAX_NODES = 200_000
+MAX_NODES = 100_000
 MAX_ITEMS = 10_000_000
 _CHECK_EVERY = 1024
 
