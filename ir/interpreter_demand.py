@@ -92,9 +92,14 @@ def _lazily(op: Op, operands: Sequence[Traced], values: list[Any]) -> list[Trace
             keys = operands[::2]
             pairs = zip((key.value for key in keys), operands[1::2], strict=True)
             return [Traced(values[0], union(keys), dict(pairs))]
-    if not operands or operands[0].items is None:
+    if not operands:
         return None
     subject = operands[0]
+    if subject.items is None:
+        if op.name != "val.mutate" or subject.calls:
+            return None
+        # A constant or an argument: a container as `val.list` makes it, of items without needs.
+        subject = replace(subject, items=_plain_items(subject.value))
     match op.name:
         case "val.index":
             item = subject.items.get(_position(subject.value, operands[1].value))
@@ -108,6 +113,11 @@ def _lazily(op: Op, operands: Sequence[Traced], values: list[Any]) -> list[Trace
         case "val.mutate":
             return _mutated(op.attributes["name"], subject, operands[1:], values)
     return None
+
+
+def _plain_items(container: Any) -> dict[Any, Traced]:
+    pairs = container.items() if isinstance(container, dict) else enumerate(container)
+    return {key: Traced(value) for key, value in pairs}
 
 
 def _mutated(

@@ -205,6 +205,8 @@ class Maker:
 
     def _container(self, b: Builder, scope: Scope, depth: int) -> None:
         held = b.value("val.list", [self._any(scope, TEXT), self._any(scope, PY)])
+        if self.draw.random() < 0.4:
+            held = b.const(["p", "q"], kind=PY)
         changed, _ = b.op(
             "val.mutate", [held, self._any(scope, INT)], [PY, PY], attributes={"name": "append"}
         ).results
