@@ -8,9 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from weakref import WeakSet
 
 from lmc.errors import CaptureError, LmcError, UsageError
 from lmc.ir.location import Location
+
+_LOADED: "WeakSet[ModuleType]" = WeakSet()
+"""Modules made here, which a later load may replace."""
 
 
 def load_programs(path: str | Path) -> dict[str, Any]:
@@ -52,9 +56,15 @@ def load_module(file: Path) -> ModuleType:
     """Execute a file as a fresh module and keep it in sys.modules under its stem.
 
     Raises:
-        UsageError: the file cannot be read as text.
+        UsageError: the file cannot be read, or has the name of another module.
         CaptureError: it does not parse, or raised while it was loaded.
     """
+    before = sys.modules.get(file.stem)
+    if file.stem in sys.stdlib_module_names or (before is not None and before not in _LOADED):
+        raise UsageError(
+            f"{file.name} has the name of a module that is in use: {file.stem}",
+            hint="give the program's file another name",
+        )
     try:
         text = file.read_bytes()
         tree = ast.parse(text, str(file))
@@ -67,8 +77,8 @@ def load_module(file: Path) -> ModuleType:
         raise CaptureError(f"{file.name} is no Python source: {error}") from error
     module = ModuleType(file.stem)
     module.__file__ = str(file)
-    # Functions look their module up by name when they are pickled or called by import name.
-    before = sys.modules.get(file.stem)
+    # Host functions are known by import name, so the name must lead to this very module.
+    _LOADED.add(module)
     sys.modules[file.stem] = module
     try:
         with _importable(file.parent):

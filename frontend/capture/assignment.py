@@ -63,7 +63,7 @@ class Assignment(Calls):
             return
         if isinstance(value, Tuple):
             if len(value.items) != len(targets):
-                self.fail(node, f"cannot unpack {len(value.items)} values into {len(targets)} names",
+                self.fail(node, f"{len(value.items)} values do not fit {len(targets)} names",
                           "make the two sides match")  # fmt: skip
             for target, item in zip(targets, value.items, strict=True):
                 self.assign_target(target, item)

@@ -30,7 +30,7 @@ from lmc.frontend.capture.values import (
 )
 from lmc.ir.core import Block, Op, Value
 from lmc.ir.location import Location
-from lmc.ir.types import EFFECT, PY, STATE, Attr, Type
+from lmc.ir.types import EFFECT, PY, STATE, Attr, Type, list_of
 
 if TYPE_CHECKING:
     from lmc.frontend.capture.functions import ModuleCapture
@@ -162,9 +162,12 @@ class Emitter:
         return False
 
     def defined(self, value: Value, node: ast.AST) -> Value:
-        """Return a value after ops that fail, at this place, where it has none."""
-        held = self.emit("val.tuple", [value], [PY], node)[0]
-        made = self.emit("val.index", [held, self.constant(0, node)], [PY], node)[0]
+        """Return a value after ops that fail, at this place, where it has none.
+
+        The least of one item is that item, whatever it is; no pass sees through it.
+        """
+        held = self.emit("val.list", [value], [list_of(PY)], node)[0]
+        made = self.emit("val.call", [held], [PY], node, callee="min")[0]
         made.hint = value.hint
         return made
 
@@ -178,7 +181,7 @@ class Emitter:
         for cell in cells_of(abstract):
             if cell in self.store.stale:
                 self.fail(node, self.store.stale[cell],
-                          "read it through the name that changed it, or copy it before")  # fmt: skip
+                          "read it by the name that changed it, or copy it before")  # fmt: skip
 
     def fresh(self, value: Value, kind: Type | None = None, **facts: Any) -> Abstract:
         """Wrap a new object: data that cannot change stays plain, the rest gets a cell."""

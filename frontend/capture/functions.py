@@ -13,6 +13,7 @@ from typing import Any
 from lmc.errors import CaptureError
 from lmc.frontend.capture.environment import WORDS
 from lmc.frontend.capture.frame import MISSING, Frame, local_names
+from lmc.frontend.capture.host_calls import module_name
 from lmc.frontend.capture.patterns import Patterns
 from lmc.frontend.capture.prune import prune
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
@@ -20,6 +21,12 @@ from lmc.frontend.capture.values import Cell, Plain, Ref
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
 from lmc.ir.evaluate import MUTATORS
 from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, PY, STATE, TEXT, Type, is_attr
+
+CHANGING = frozenset({
+    "random.shuffle", "_heapq.heappush", "_heapq.heappop", "_heapq.heapify", "_heapq.heapreplace",
+    "_heapq.heappushpop", "_bisect.insort_left", "_bisect.insort_right", "_bisect.insort",
+})  # fmt: skip
+"""Functions without readable source, or bound methods, that change what they are given."""
 
 ANNOTATED: dict[str, Type] = {"str": TEXT, "int": INT, "float": FLOAT, "bool": BOOL}
 
@@ -51,6 +58,7 @@ class ModuleCapture:
         self._guards: dict[str, str] = {}
         self._watched: dict[str, Callable[[], str]] = {}
         self._language: dict[FunctionType, bool] = {}
+        self._changing: dict[FunctionType, bool] = {}
 
     def finish(self) -> Captured:
         """Return the module with its guards."""
@@ -132,23 +140,43 @@ class ModuleCapture:
             return not hasattr(obj, "__lmc_effects__") and self.uses_language(obj)
         return hasattr(obj, "__lmc_function__") and not isinstance(obj, ModuleType)
 
-    def changes_arguments(self, function: FunctionType) -> bool:
-        """Whether a function's source seems to change one of its parameters in place."""
+    def changes_arguments(self, function: Any) -> bool:
+        """Whether a function seems to change one of its arguments in place, by its source."""
+        if not isinstance(function, FunctionType):
+            named = f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}"
+            return named in CHANGING
+        if function in self._changing:
+            return self._changing[function]
+        self._changing[function] = False
         try:
             _, node = self.find(function)
         except CaptureError:
             return False
         parameters = set(inspect.signature(function).parameters)
-        return any(_changes(inner, parameters) for inner in ast.walk(node))
+        self._changing[function] = any(
+            _changes(inner, parameters) or self._passes_on(inner, parameters, function, node)
+            for inner in ast.walk(node)
+        )
+        return self._changing[function]
+
+    def _passes_on(
+        self, node: ast.AST, parameters: set[str], function: FunctionType, body: FunctionNode
+    ) -> bool:
+        """Whether a node passes a parameter to a function that changes it."""
+        if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
+            return False
+        if not any(_root_name(argument) in parameters for argument in node.args):
+            return False
+        return any(map(self.changes_arguments, _used_objects(function, body, node.func)))
 
     # Guards.
 
     def guard(self, frame: Frame, name: str, value: Any) -> None:
         """Note a constant that the module was specialised on."""
         function = frame.function
-        key = f"{function.__module__}.{name}"
+        key = f"{module_name(function)}.{name}"
         if name in function.__code__.co_freevars:
-            key = f"{function.__module__}.{function.__qualname__}.<closure>.{name}"
+            key = f"{module_name(function)}.{function.__qualname__}.<closure>.{name}"
 
         def digest() -> str:
             found = frame.live(name.partition(".")[0])[1]
@@ -161,7 +189,7 @@ class ModuleCapture:
 
     def guard_function(self, frame: Frame, name: str, function: FunctionType) -> None:
         """Note a function whose body became part of the module."""
-        key = f"{function.__module__}.{function.__qualname__}()"
+        key = f"{module_name(function)}.{function.__qualname__}()"
 
         def digest() -> str:
             found = frame.live(name)[1]
@@ -295,9 +323,12 @@ def code_digest(function: FunctionType) -> str:
     return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
 
 
-def _used_objects(function: FunctionType, node: FunctionNode) -> list[Any]:
-    """Return the live objects that a function's body names, and their named attributes."""
-    names, _ = local_names(node)
+def _used_objects(
+    function: FunctionType, body: FunctionNode, node: ast.AST | None = None
+) -> list[Any]:
+    """Return the live objects that a function's body (or a node of it) names, by attribute."""
+    names, _ = local_names(body)
+    node = node or body
     frame = Frame(0, Source("", "", ()), node, function, None, names)
     found: list[Any] = []
     for inner in ast.walk(node):

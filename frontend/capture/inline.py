@@ -6,47 +6,29 @@ from types import FunctionType
 from typing import Any
 
 from lmc.errors import CaptureError
-from lmc.frontend.capture.emitter import describe, is_state, kind_of
+from lmc.frontend.capture.emitter import is_state, kind_of
 from lmc.frontend.capture.frame import Frame, local_names
-from lmc.frontend.capture.methods import Methods
+from lmc.frontend.capture.nested import NestedPrograms
+from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.values import (
     Abstract,
-    Called,
-    Cell,
     Closure,
     Element,
     HostObject,
     Iterable,
     Known,
-    Pieces,
     Plain,
     Ref,
     Tuple,
     has_states,
 )
 from lmc.ir.core import Value
-from lmc.ir.types import EFFECT, PY, STATE, Attr, is_attr
-
-PURE_BUILTINS = frozenset({
-    "divmod", "pow", "hex", "bin", "oct", "format", "ascii", "frozenset", "complex", "bytes",
-    "callable",
-})  # fmt: skip
-
-REFUSED = frozenset({
-    "setattr", "delattr", "globals", "locals", "vars", "eval", "exec", "super", "iter", "next",
-    "__import__", "compile", "dir", "getattr", "hasattr", "type", "map", "filter",
-})  # fmt: skip
+from lmc.ir.types import EFFECT, PY
 
 MAX_INLINED = 40
 
-RUN_OPTIONS = frozenset({"backend", "seed", "mode", "passes", "on_event"})
-RUN_DEFAULTS = frozenset({
-    "max_tokens", "min_tokens", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
-    "min_p", "ignore_eos", "return_logprob",
-})  # fmt: skip
 
-
-class Inlining(Methods):
+class Inlining(NestedPrograms):
     """Walks calls of functions that somebody wrote."""
 
     def host_object_call(
@@ -60,7 +42,7 @@ class Inlining(Methods):
         """Call a live function or class of the program's module."""
         every = [*arguments, *keywords.values()]
         if isinstance(obj, FunctionType) and not hasattr(obj, "__lmc_effects__"):
-            if any(map(_needs_inlining, every)):
+            if any(map(_needs_inlining, every)) or self.module.uses_language(obj):
                 return self.inline(HostObject(obj, name), arguments, keywords, node)
             embedded = self._embedded(obj, arguments, keywords, node)
             if embedded is not None:
@@ -221,11 +203,12 @@ class Inlining(Methods):
         operands = self._plain_arguments(function, arguments, keywords, node)
         effect = self.store.contents[self.effect]
         made = self.emit("func.apply", [effect, *operands], [EFFECT, PY], node, callee=name)
-        self._set_effect(made[0])
-        every = [*arguments, *keywords.values()]
-        found = self.derived(made[1], every)
+        self.set_effect(made[0])
+        what = f"what '{function.__name__}' gave, which may belong to others"
+        found = self.fresh(made[1], external=what)
         assert isinstance(found, Ref)
-        found.cell.external = f"what '{function.__name__}' gave, which may belong to others"
+        for cell in (c for value in (*arguments, *keywords.values()) for c in cells_of(value)):
+            self.aliases.same(found.cell, cell)
         return found
 
     def _plain_arguments(
@@ -247,154 +230,6 @@ class Inlining(Methods):
                 value = self.from_python(parameter.default, f"{function.__name__}.{name}", node)
             operands.append(self.read(value, node))
         return operands
-
-    def _set_effect(self, effect: Value) -> None:
-        effect.hint = "effect"
-        self.store.contents[self.effect] = effect
-
-    # Host functions.
-
-    def host_call(
-        self,
-        obj: Any,
-        name: str,
-        arguments: list[Abstract],
-        keywords: dict[str, Abstract],
-        node: ast.Call,
-    ) -> Abstract:
-        """Call a function by its import name when the program runs."""
-        for value in (*arguments, *keywords.values()):
-            if has_states(kind_of(value)) or isinstance(value, (Pieces, Closure)):
-                self.fail(node, f"'{name}' cannot take {describe(value)}",
-                          "only functions written in Python, whose source is at hand, can")  # fmt: skip
-        callee = self._import_name(obj, name, node)
-        self.module.host[callee] = obj
-        operands = [self.read(value, node) for value in (*arguments, *keywords.values())]
-        named = self.keywords_of(keywords)
-        is_pure = getattr(obj, "__lmc_effects__", None) == "none" or (
-            callee.startswith("builtins:") and callee.partition(":")[2] in PURE_BUILTINS
-        )
-        if is_pure:
-            made = self.emit("host.pure", operands, [PY], node, callee=callee, **named)[0]
-        else:
-            effect = self.store.contents[self.effect]
-            results = self.emit(
-                "host.call", [effect, *operands], [EFFECT, PY], node, callee=callee, **named
-            )
-            self._set_effect(results[0])
-            made = results[1]
-        return self.fresh(
-            made, external=f"what '{name}' gave, which may belong to others", from_host=True
-        )
-
-    def _import_name(self, obj: Any, name: str, node: ast.AST) -> str:
-        module = getattr(obj, "__module__", None)
-        qualname = getattr(obj, "__qualname__", None)
-        if module == "builtins" and qualname in REFUSED:
-            self.fail(node, f"'{name}' cannot be captured", "write it another way")
-        if not module or not qualname or not callable(obj):
-            self.fail(node, f"'{name}' is no function that can be imported",
-                      "call a function or class of a module")  # fmt: skip
-        if "<" in qualname:
-            self.fail(node, f"'{name}' is made inside another function and cannot be imported",
-                      "define it at the top of its module")  # fmt: skip
-        return f"{module}:{qualname}"
-
-    def host_method(  # type: ignore[override]
-        self,
-        receiver: Abstract,
-        name: str,
-        arguments: list[Abstract],
-        keywords: dict[str, Abstract],
-        node: ast.Call,
-    ) -> Abstract:
-        """Call a method of an object of unknown kind."""
-        if not isinstance(receiver, (Ref, Element)) or kind_of(receiver) != PY:
-            self.fail(node, f"{kind_of(receiver)} has no method '{name}' that a program can use",
-                      "use another, or call a function of your own")  # fmt: skip
-        effect = self.store.contents[self.effect]
-        every = [receiver, *arguments, *keywords.values()]
-        operands = [effect, *(self.read(value, node) for value in every)]
-        results = self.emit(
-            "host.method", operands, [EFFECT, PY], node, name=name, **self.keywords_of(keywords)
-        )
-        self._set_effect(results[0])
-        return self.fresh(
-            results[1], external=f"what '{name}' gave, which may belong to others", from_host=True
-        )
-
-    # Nested programs.
-
-    def program_call(self, program: Any, node: ast.Call) -> Abstract:
-        """Call another program: a state of its own, which ends with the call."""
-        function = program.__lmc_function__
-        name = function.__name__
-        own = list(inspect.signature(function).parameters)[1:]
-        defaults: dict[str, Attr] = {}
-        arguments, keywords = [], {}
-        for argument in node.args:
-            if isinstance(argument, ast.Starred):
-                self.fail(
-                    argument, "starred arguments of a program cannot be captured", "name them"
-                )
-            arguments.append(self.expression(argument))
-        for keyword in node.keywords:
-            key = keyword.arg
-            if key in own and key is not None:
-                keywords[key] = self.expression(keyword.value)
-            elif key in RUN_DEFAULTS:
-                value = self.static(keyword.value)
-                if not is_attr(value):
-                    self.fail(keyword.value, f"{key}= of a nested program must be a constant",
-                              f"make it an argument of '{name}'")  # fmt: skip
-                if value is not None:
-                    defaults[key] = value
-            else:
-                what = "is set by the outermost run" if key in RUN_OPTIONS else "is not known"
-                self.fail(keyword.value, f"'{key}' of '{name}' {what}", "leave it out")
-        operands = self._program_arguments(function, arguments, keywords, node)
-        return self._program_op(self.module.program(function), operands, defaults, node)
-
-    def _program_arguments(
-        self,
-        function: FunctionType,
-        arguments: list[Abstract],
-        keywords: dict[str, Abstract],
-        node: ast.AST,
-    ) -> list[Value]:
-        parameters = list(inspect.signature(function).parameters.values())[1:]
-        try:
-            bound = inspect.Signature(parameters).bind(*arguments, **keywords)
-        except TypeError as error:
-            self.fail(node, f"{function.__name__}: {error}", "check the call")
-        operands: list[Value] = []
-        for parameter in parameters:
-            value = bound.arguments.get(parameter.name)
-            if value is None:
-                name = f"{function.__name__}.{parameter.name}"
-                value = self.from_python(parameter.default, name, node)
-            operands.append(self.read(value, node))
-        return operands
-
-    def _program_op(
-        self, callee: str, operands: list[Value], defaults: dict[str, Attr], node: ast.AST
-    ) -> Abstract:
-        caller = self.root
-        self.check_callable(caller, node)
-        before = self.content(caller, node)
-        effect = self.store.contents[self.effect]
-        named = {"defaults": defaults} if defaults else {}
-        made = self.emit("func.call", [effect, before, *operands], [EFFECT, STATE, STATE, PY], node,
-                         callee=callee, **named)  # fmt: skip
-        self._set_effect(made[0])
-        self.count_call(caller, made[1], before.hint, node)
-        made[2].hint, made[3].hint = callee, "value"
-        cell = Cell(STATE, callee, external="the state of a program that has ended")
-        self.store.contents[cell] = made[2]
-        value = self.fresh(made[3], external=f"what '{callee}' returned")
-        return Called(Ref(cell), value)
-
-    root: Ref
 
 
 def _needs_inlining(value: Abstract) -> bool:

@@ -37,11 +37,13 @@ class Patterns(Statements):
         found = self._matches(case.pattern, subject)
         if case.guard is not None:
             guard = case.guard
-            found = self.truth(
-                self.choose(case.pattern, found, lambda: self._guarded(case.pattern, subject, guard),
-                            lambda: Known(False)),
-                case.pattern,
-            )  # fmt: skip
+
+            def guarded() -> Abstract:
+                self._bind(case.pattern, subject)
+                return self.condition(guard)
+
+            both = self.choose(case.pattern, found, guarded, lambda: Known(False))
+            found = self.truth(both, case.pattern)
 
         def take() -> None:
             self._bind(case.pattern, subject)
@@ -51,10 +53,6 @@ class Patterns(Statements):
             self._case(node, subject, cases[1:], ())
 
         self.branch_with_rest(node, found, (take, others), rest)
-
-    def _guarded(self, pattern: ast.pattern, subject: Abstract, guard: ast.expr) -> Abstract:
-        self._bind(pattern, subject)
-        return self.condition(guard)
 
     def _matches(self, pattern: ast.pattern, subject: Abstract) -> Known | Plain:
         match pattern:

@@ -261,7 +261,7 @@ class Statements(Assignment):
             close = self.with_item(node, item)
             if close is None:
                 self.fail(item.context_expr, "this with statement cannot be captured",
-                          "a state's user(), system(), assistant() and var_scope() can")  # fmt: skip
+                          "s.user(), s.system(), s.assistant() and s.var_scope() can")  # fmt: skip
             closers.append(close)
         self.statements(node.body)
         for close in reversed(closers):

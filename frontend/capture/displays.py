@@ -1,0 +1,142 @@
+"""Displays: tuples, lists, sets and dicts written out, and what they hold."""
+
+import ast
+from collections.abc import Callable
+
+from lmc.frontend.capture.emitter import kind_of
+from lmc.frontend.capture.environment import Environment
+from lmc.frontend.capture.frame import MISSING
+from lmc.frontend.capture.store import cells_of, depth_of, root_cell
+from lmc.frontend.capture.values import (
+    VOID,
+    Abstract,
+    Cell,
+    Element,
+    Plain,
+    Ref,
+    Tuple,
+    dict_of,
+    has_states,
+    ir_type,
+    join_kinds,
+)
+from lmc.ir.core import Value
+from lmc.ir.types import DICT, PY, Type, list_of
+
+
+class Displays(Environment):
+    """Walks displays."""
+
+    data: Callable[[ast.expr], Value]
+    binary: Callable[[str, Abstract, Abstract, ast.AST], Abstract]
+    plain_call: Callable[..., Abstract]
+
+    def _expr_Tuple(self, node: ast.Tuple) -> Abstract:
+        items: list[Abstract] = []
+        for item in node.elts:
+            if isinstance(item, ast.Starred):
+                inner = self.expression(item.value)
+                if not isinstance(inner, Tuple):
+                    self.fail(item, "a starred value of unknown length in a tuple", "use a list")
+                items += inner.items
+            else:
+                items.append(self.expression(item))
+        return Tuple(tuple(items))
+
+    def _expr_List(self, node: ast.List) -> Abstract:
+        constant = self.static(node)
+        if constant is not MISSING and constant:
+            return self.fresh(self.constant(constant, node))
+        if any(isinstance(item, ast.Starred) for item in node.elts):
+            return self._starred(node, node.elts)
+        return self.list_of(node, [self.expression(item) for item in node.elts])
+
+    def _starred(self, node: ast.expr, elements: list[ast.expr]) -> Abstract:
+        found: Abstract = self.list_of(node, [])
+        for item in elements:
+            if isinstance(item, ast.Starred):
+                part = self.plain_call("list", [self.expression(item.value)], item)
+            else:
+                part = self.list_of(item, [self.expression(item)])
+            found = self.binary("+", found, part, node)
+        return found
+
+    def list_of(self, node: ast.AST, items: list[Abstract]) -> Ref:
+        """Make a list of values or states."""
+        kind = self._common_kind(items, node)
+        values = [self.content(item, node) for item in items]
+        value = self.emit("val.list", values, [list_of(ir_type(kind))], node)[0]
+        cell = Cell(list_of(kind))
+        self.store.contents[cell] = value
+        for item in items:
+            self.add_member(item, Ref(cell), node)
+        return Ref(cell)
+
+    def _common_kind(self, items: list[Abstract], node: ast.AST) -> Type:
+        kind: Type | None = VOID
+        for item in items:
+            self.check_usable(item, node)
+            kind = join_kinds(kind, kind_of(item)) if kind is not None else None
+        if kind is None:
+            self.fail(node, "states and plain data in one list cannot be captured",
+                      "keep the states in a list of their own")  # fmt: skip
+        return kind
+
+    def add_member(self, item: Abstract, place: Abstract, node: ast.AST) -> None:
+        """Note that a container holds a value, and whether it may hold one object twice."""
+        container = root_cell(place)
+        if self._is_doubled(item, container):
+            where = f"(added at {self.locate(node)})"
+            container.bar(f"an object that may stand twice in one container {where}",
+                          depth_of(place) + 1)  # fmt: skip
+        self.hold(item, place)
+
+    def _is_doubled(self, item: Abstract, container: Cell) -> bool:
+        for cell in cells_of(item):
+            if not self.aliases.related(cell, container):
+                continue
+            if not isinstance(item, Element):
+                return True
+            loops = self.open_loops
+            once = isinstance(item.index, Plain) and loops and item.index.value in loops[-1].indices
+            outer = loops[:-1]
+            if not once or any(cell in loop.known and container in loop.known for loop in outer):
+                return True
+        return False
+
+    def _expr_Set(self, node: ast.Set) -> Abstract:
+        items = [self.expression(item) for item in node.elts]
+        values = [self.read(item, node) for item in items]
+        return self.derived(self.emit("val.set", values, [PY], node)[0], items)
+
+    def _expr_Dict(self, node: ast.Dict) -> Abstract:
+        constant = self.static(node)
+        if constant is not MISSING and constant:
+            return self.fresh(self.constant(constant, node))
+        if None in node.keys:
+            return self._merged_dict(node)
+        pairs = [
+            (self.expression(key), self.expression(value))
+            for key, value in zip(node.keys, node.values, strict=True)
+            if key is not None
+        ]
+        kind = self._common_kind([value for _, value in pairs], node) if pairs else VOID
+        operands = [item for key, value in pairs
+                    for item in (self.read(key, node), self.content(value, node))]  # fmt: skip
+        made = self.emit("val.dict", operands, [DICT], node)[0]
+        cell = Cell(dict_of(kind) if has_states(kind) or not pairs else DICT)
+        self.store.contents[cell] = made
+        for _, value in pairs:
+            self.add_member(value, Ref(cell), node)
+        return Ref(cell)
+
+    def _merged_dict(self, node: ast.Dict) -> Abstract:
+        found: Abstract = self.fresh(self.emit("val.dict", [], [DICT], node)[0])
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                part = self.expression(value)
+            else:
+                operands = [self.data(key), self.data(value)]
+                part = self.fresh(self.emit("val.dict", operands, [DICT], node)[0])
+            found = self.binary("|", found, part, node)
+        return found

@@ -1,0 +1,122 @@
+"""Calls that the host makes when the program runs: functions by import name, methods."""
+
+import ast
+import sys
+from pathlib import Path
+from typing import Any
+
+from lmc.frontend.capture.emitter import describe, kind_of
+from lmc.frontend.capture.methods import Methods
+from lmc.frontend.capture.values import Abstract, Closure, Element, Pieces, Ref, has_states
+from lmc.ir.core import Value
+from lmc.ir.types import EFFECT, PY
+
+PURE_BUILTINS = frozenset({
+    "divmod", "pow", "hex", "bin", "oct", "format", "ascii", "frozenset", "complex", "bytes",
+    "callable",
+})  # fmt: skip
+
+REFUSED = frozenset({
+    "setattr", "delattr", "globals", "locals", "vars", "eval", "exec", "super", "iter", "next",
+    "__import__", "compile", "dir", "getattr", "hasattr", "type", "map", "filter",
+})  # fmt: skip
+
+
+class HostCalls(Methods):
+    """Walks calls of functions that stay outside of the IR."""
+
+    def set_effect(self, effect: Value) -> None:
+        """Make an effect token the latest."""
+        effect.hint = "effect"
+        self.store.contents[self.effect] = effect
+
+    def host_call(
+        self,
+        obj: Any,
+        name: str,
+        arguments: list[Abstract],
+        keywords: dict[str, Abstract],
+        node: ast.Call,
+    ) -> Abstract:
+        """Call a function by its import name when the program runs."""
+        for value in (*arguments, *keywords.values()):
+            if has_states(kind_of(value)) or isinstance(value, (Pieces, Closure)):
+                self.fail(node, f"'{name}' cannot take {describe(value)}",
+                          "only functions written in Python can")  # fmt: skip
+        if any(isinstance(value, Ref) for value in (*arguments, *keywords.values())):
+            if self.module.changes_arguments(obj):
+                self.fail(node, f"'{name}' changes what it is given, out of the program's sight",
+                          "let it return the changed value")  # fmt: skip
+        callee = self._import_name(obj, name, node)
+        self.module.host[callee] = obj
+        operands = [self.read(value, node) for value in (*arguments, *keywords.values())]
+        named = self.keywords_of(keywords)
+        is_pure = getattr(obj, "__lmc_effects__", None) == "none" or (
+            callee.startswith("builtins:") and callee.partition(":")[2] in PURE_BUILTINS
+        )
+        if is_pure:
+            made = self.emit("host.pure", operands, [PY], node, callee=callee, **named)[0]
+        else:
+            effect = self.store.contents[self.effect]
+            results = self.emit(
+                "host.call", [effect, *operands], [EFFECT, PY], node, callee=callee, **named
+            )
+            self.set_effect(results[0])
+            made = results[1]
+        return self.fresh(
+            made, external=f"what '{name}' gave, which may belong to others", from_host=True
+        )
+
+    def _import_name(self, obj: Any, name: str, node: ast.AST) -> str:
+        """Return 'module:qualname' of a live function, after checking where it leads."""
+        module, qualname = module_name(obj), getattr(obj, "__qualname__", None)
+        if module == "builtins" and qualname in REFUSED:
+            self.fail(node, f"'{name}' cannot be captured", "write it another way")
+        if not module or not qualname or not callable(obj):
+            self.fail(node, f"'{name}' is no function that can be imported",
+                      "call a function or class of a module")  # fmt: skip
+        home = sys.modules.get(getattr(obj, "__module__", None) or module)
+        for path in (qualname, getattr(obj, "__name__", qualname)):
+            if "<" not in path and (home is None or _reached(home, path) == obj):
+                return f"{module}:{path}"
+        self.fail(node, f"'{name}' cannot be imported as {module}:{qualname}",
+                  "define it at the top of its module, under its own name")  # fmt: skip
+
+    def host_method(  # type: ignore[override]
+        self,
+        receiver: Abstract,
+        name: str,
+        arguments: list[Abstract],
+        keywords: dict[str, Abstract],
+        node: ast.Call,
+    ) -> Abstract:
+        """Call a method of an object of unknown kind."""
+        if not isinstance(receiver, (Ref, Element)) or kind_of(receiver) != PY:
+            self.fail(node, f"{kind_of(receiver)} has no method '{name}' that a program can use",
+                      "use another, or call a function of your own")  # fmt: skip
+        effect = self.store.contents[self.effect]
+        every = [receiver, *arguments, *keywords.values()]
+        operands = [effect, *(self.read(value, node) for value in every)]
+        results = self.emit(
+            "host.method", operands, [EFFECT, PY], node, name=name, **self.keywords_of(keywords)
+        )
+        self.set_effect(results[0])
+        return self.fresh(
+            results[1], external=f"what '{name}' gave, which may belong to others", from_host=True
+        )
+
+
+def module_name(obj: Any) -> str | None:
+    """Return the name of an object's module; the main module goes by its file's name."""
+    module = getattr(obj, "__module__", None)
+    if module != "__main__":
+        return module
+    file = getattr(sys.modules["__main__"], "__file__", None)
+    return Path(file).stem if file else module
+
+
+def _reached(home: Any, path: str) -> Any:
+    """Return what a dotted path leads to from a module, None where it leads nowhere."""
+    for part in path.split("."):
+        home = getattr(home, part, None)
+    return home
