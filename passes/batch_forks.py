@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from lmc.ir.core import Block, Function, Module, Op, Value
-from lmc.ir.types import STATE, TEXT
+from lmc.ir.types import STATE
 from lmc.passes.analysis import PASSING, Facts
 from lmc.passes.base import Level, Pass, Remarks
 from lmc.passes.purity import is_observed
@@ -143,11 +143,7 @@ class _Grouper:
         return None
 
     def _may_fail(self, op: Op) -> bool:
-        if op.name == "lm.extend":
-            return op.operands[1].type != TEXT
-        if op.name in ("lm.begin", "lm.end", "lm.control"):
-            return True
-        return op.name not in ("lm.tick", "lm.set") and not is_total(op, self._facts)
+        return op.name in ("lm.begin", "lm.end", "lm.control") or not is_total(op, self._facts)
 
     def _insert(
         self, fork: Op, block: Block, start: int, members: list[_Member], moved: set[Op]

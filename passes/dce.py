@@ -4,12 +4,16 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lmc.ir.core import Block, Module, Op, Value, replace_values
+from lmc.ir.types import STATE
 from lmc.passes.analysis import EFFECTS, Facts
 from lmc.passes.base import Level, Pass, Remarks
 from lmc.passes.purity import CALLEES, FunctionFacts, function_facts, reachable_functions
 from lmc.passes.totality import is_total
 
 ENDS = frozenset({"cf.yield", "func.return"})
+CHECKED = frozenset({"lm.extend", "lm.fork"})
+"""Ops on states that fail by their second operand alone: a text that is none, a bad count."""
+
 TOLD = frozenset({"lm.gen", "lm.select", "lm.fork", "lm.join", "cf.for", "host.pure"}) | CALLEES
 """Ops whose removal is worth a remark."""
 
@@ -19,12 +23,13 @@ class DcePass(Pass):
     """Drop values, generations, forks and calls that nobody can observe.
 
     Exact (level E): what a program returns, its final state, its host calls and its errors
-    need stays. So an unread expression goes only if it cannot raise; host calls, calls of
-    functions with effects, and `cf.while` loops, which may not end, stay. Ops on states that
-    nobody reads, calls of the model among them, and functions declared pure go together with
-    the failures they might have had. Keys stay: a fork or
-    call that goes while its parent state is used leaves an `lm.tick` behind. Functions that
-    no entry reaches go; parameters stay.
+    need stays. So an unread expression goes only if it cannot raise; of an unread append of
+    what may be no text, and of an unread fork of a count that may be none, a check on an empty
+    prompt stays. Host calls, calls of functions that may do or raise something, and `cf.while`
+    loops, which may not end, stay. Model calls, turn markers and functions declared pure go
+    with the failures they might have had. Keys stay: a fork or call that goes while its parent
+    state is used leaves an `lm.tick` behind. Functions that no entry reaches go; parameters
+    stay.
     """
 
     name: ClassVar[str] = "dce"
@@ -54,6 +59,14 @@ def _drop_functions(module: Module) -> bool:
     return changed
 
 
+def _check_alone(op: Op) -> list[Op]:
+    """Return an op on an empty prompt: it fails as before, but needs no state."""
+    prompt = Op("lm.prompt", [], [Value(STATE, "check")], {}, [], op.location)
+    results = [Value(result.type, result.hint) for result in op.results]
+    operands = [prompt.result, *op.operands[1:]]
+    return [prompt, Op(op.name, operands, results, dict(op.attributes), [], op.location)]
+
+
 @dataclass(slots=True)
 class _Liveness:
     """Marks the ops and values that are demanded, from the roots backwards."""
@@ -66,8 +79,19 @@ class _Liveness:
     def mark_block(self, block: Block) -> None:
         """Mark everything that the roots of a function demand."""
         for op in block.walk():
-            if self.is_root(op):
-                self._demand_op(op)
+            if self.is_checked(op):
+                self._demand(op.operands[1])
+                owner = self.facts.owners[self.facts.blocks[op]]
+                if owner is not None:
+                    self._demand(owner)
+            elif self.is_root(op):
+                self._demand(op)
+
+    def is_checked(self, op: Op) -> bool:
+        """Whether an op, if nobody reads its state, only stays for the failure it may have."""
+        if op.name not in CHECKED or is_total(op, self.facts):
+            return False
+        return self.facts.op_of(op.operands[0], "lm.prompt") is None
 
     def is_root(self, op: Op) -> bool:
         """Whether an op must run even if nobody reads its results."""
@@ -94,9 +118,9 @@ class _Liveness:
             case _:
                 return None
 
-    def _demand_op(self, op: Op) -> None:
-        """Mark an op and what it needs, whichever of its results is read."""
-        pending: list[Op | Value] = [op]
+    def _demand(self, demanded: Op | Value) -> None:
+        """Mark a value, or an op whichever of its results is read, and what it needs."""
+        pending: list[Op | Value] = [demanded]
         while pending:
             item = pending.pop()
             pending += self._op_needs(item) if isinstance(item, Op) else self._value_needs(item)
@@ -208,7 +232,7 @@ class _Sweeper:
                 ticks.append(Op("lm.tick", [operand], [result], {"n": 1}, [], op.location))
             else:
                 self.replaced[result] = operand
-        return ticks
+        return ticks + (_check_alone(op) if self.live.is_checked(op) else [])
 
     def _drop_results(self, op: Op) -> None:
         kept = [i for i, result in enumerate(op.results) if result in self.live.values]

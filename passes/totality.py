@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from lmc.ir.core import Op, Value
 from lmc.ir.ops import SPECS
-from lmc.ir.types import BOOL, DICT, FLOAT, INT, META, NONE, PY, TEXT, Type
+from lmc.ir.types import BOOL, DICT, FLOAT, INT, META, NONE, PY, STATE, TEXT, Type, list_of
 from lmc.passes.analysis import Facts, known_items, lookup
 
 SCALARS = frozenset({TEXT, BOOL, INT, FLOAT, NONE})
@@ -32,14 +32,11 @@ _TEXT_TO_TEXT = frozenset({
 def is_total(op: Op, facts: Facts) -> bool:
     """Whether an op gives its results for all operands, as far as types and constants show.
 
-    Ops of the model are total here: a call that nobody demands may be dropped with the
-    failure it might have had. Reading a variable is not, where the variable may be missing.
+    Model calls and turn markers are total here: one that nobody demands may be dropped with
+    the failure it might have had.
     """
-    if op.name in ("lm.get", "lm.meta"):
-        name = op.attributes.get("name")
-        return isinstance(name, str) and isinstance(lookup(op.operands[0], name, facts), tuple)
-    if op.name == "cf.for":
-        return is_iterable(op.operands[0], facts)
+    if op.name in _ON_STATES:
+        return _ON_STATES[op.name](op, facts)
     if not SPECS[op.name].is_pure:
         return True
     if op.name in ("val.const", "val.undefined"):
@@ -48,6 +45,28 @@ def is_total(op: Op, facts: Facts) -> bool:
         return False
     rule = _RULES.get(op.name)
     return rule is not None and rule(op, [value.type for value in op.operands], facts)
+
+
+def _is_read_total(op: Op, facts: Facts) -> bool:
+    """Whether the variable that an op reads is certainly set."""
+    name = op.attributes.get("name")
+    return isinstance(name, str) and isinstance(lookup(op.operands[0], name, facts), tuple)
+
+
+def _is_name_total(op: Op, index: int) -> bool:
+    return "name" in op.attributes or op.operands[index].type == TEXT
+
+
+_ON_STATES: dict[str, Callable[[Op, Facts], bool]] = {
+    "cf.for": lambda op, facts: is_iterable(op.operands[0], facts),
+    "lm.extend": lambda op, facts: op.operands[1].type == TEXT,
+    "lm.fork": lambda op, facts: "count" in op.attributes,
+    "lm.get": _is_read_total,
+    "lm.has": lambda op, facts: _is_name_total(op, 1),
+    "lm.join": lambda op, facts: op.operands[1].type == list_of(STATE),
+    "lm.meta": _is_read_total,
+    "lm.set": lambda op, facts: _is_name_total(op, 2),
+}
 
 
 def is_iterable(value: Value, facts: Facts) -> bool:

@@ -215,6 +215,12 @@ class ProgramMaker:
         return "".join(self._draw.choice(WORDS) for _ in range(self._draw.randint(1, 4)))
 
     def _extend(self, b: Builder, scope: Scope, depth: int) -> None:
+        if self._draw.random() < 0.2:
+            value = self._pick(scope.values)  # may be no text: then the run fails
+            if self._draw.random() < 0.8:
+                value = b.value("val.format", [value, ""], conversion="")
+            self._advance(scope, lambda state: b.extend(state, value))
+            return
         self._advance(scope, lambda state: b.extend(state, self._text(b, scope)))
 
     def _advance(self, scope: Scope, step: Callable[[Value], Value]) -> None:
@@ -287,9 +293,13 @@ class ProgramMaker:
         match self._draw.randrange(5):
             case 0:
                 value = self._pick(scope.texts + scope.values)
+                if self._draw.random() < 0.4:
+                    word = b.op("host.pure", [], [PY], attributes={"callee": "m:name"}).result
+                    self._advance(scope, lambda s: b.op("lm.set", [s, value, word], [STATE]).result)
+                    return
+                named = {"name": name}
                 self._advance(
-                    scope,
-                    lambda s: b.op("lm.set", [s, value], [STATE], attributes={"name": name}).result,
+                    scope, lambda s: b.op("lm.set", [s, value], [STATE], attributes=named).result
                 )
             case 1:
                 has = b.op("lm.has", [state], [BOOL], attributes={"name": name}).result
@@ -357,6 +367,9 @@ class ProgramMaker:
 
     def _host(self, b: Builder, scope: Scope, depth: int) -> None:
         given = self._pick(scope.values + scope.texts)
+        if self._draw.random() < 0.3:
+            self._grow(b, scope)
+            return
         if self._draw.random() < 0.5:
             made = b.op("host.pure", [given], [PY], attributes={"callee": "m:pure"})
             scope.values.append(made.result)
@@ -366,6 +379,18 @@ class ProgramMaker:
         )
         scope.effect, value = called.results
         scope.values.append(value)
+
+    def _grow(self, b: Builder, scope: Scope) -> None:
+        """Let host code change a list in place, and read the list after it."""
+        items = b.value("val.list", [self._pick(scope.values)], kind=list_of(PY))
+        if self._draw.random() < 0.5:
+            items = b.const([1, 2])
+        called = b.op(
+            "host.call", [scope.effect, items], [EFFECT, PY], attributes={"callee": "m:grow"}
+        )
+        scope.effect = called.results[0]
+        scope.values.append(b.value("val.call", [items], callee="len"))
+        scope.values.append(b.value("val.index", [items, -1]))
 
     def _condition(self, b: Builder, scope: Scope) -> Value:
         if scope.bools and self._draw.random() < 0.8:
@@ -477,6 +502,8 @@ class ProgramMaker:
         self, b: Builder, scope: Scope, depth: int, children: Value, index: int, common: bool
     ) -> Value:
         child = b.child(children, index, "child")
+        if self._draw.random() < 0.2:
+            scope.texts.append(b.op("lm.text", [child], [TEXT]).result)
         if common:
             child = b.extend(child, self._draw.choice(("tip ", "tip abc", "tip abcab")))
             if self._draw.random() < 0.3:

@@ -15,7 +15,12 @@ from lmc.ir.printer import print_module
 from lmc.ir.verifier import verify
 from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
 
-HOST = {"m:note": lambda x: [x, x], "m:pure": lambda x: repr(x) + "ab"}
+HOST = {
+    "m:note": lambda x: [x, x],
+    "m:pure": lambda x: repr(x) + "ab",
+    "m:name": lambda: "u",
+    "m:grow": lambda items: items.append("grown"),
+}
 ARGS = {"a": "abc", "b": 3}
 
 PIPELINES = ("fold", "unroll", "dce", "hoist-prefix{min_chars=1}", "batch-forks")
