@@ -4,6 +4,9 @@ Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the progr
 2 wrong use, 3 could not compile, 130 interrupted.
 """
 
+import contextlib
+import io
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,30 +21,50 @@ CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line and exit with its code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # Half of a surrogate pair, or a terminal without Unicode, must not end a run.
+            stream.reconfigure(errors="backslashreplace")
     sys.exit(run_command(sys.argv[1:] if argv is None else argv))
 
 
 def run_command(argv: list[str]) -> int:
     """Run one command and return its exit code; failures print one clear message."""
     try:
-        result = cli.main(args=argv, prog_name="lmc", standalone_mode=False)
-        return result if isinstance(result, int) else 0
-    except click.exceptions.Abort:
-        click.echo("interrupted", err=True)
+        with cli.make_context("lmc", list(argv)) as context:
+            cli.invoke(context)
+        sys.stdout.flush()
+    except click.exceptions.Exit as error:
+        return error.exit_code
+    except (KeyboardInterrupt, click.exceptions.Abort):
+        tell("interrupted")
         return 130
-    except KeyboardInterrupt:
-        click.echo("interrupted", err=True)
-        return 130
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        path = context.command_path if context is not None else "lmc"
+        message = error.format_message()
+        tell(f"error: {message[:1].lower()}{message[1:]}\nhint: see `{path} --help`")
+        return error.exit_code
     except LmcError as error:
-        click.echo(f"error: {error}", err=True)
+        tell(f"error: {error}")
         return error.exit_code
     except BrokenPipeError:
-        # The reader of our output left; there is nobody to tell.
-        sys.stderr.close()
-        return 0
+        # The reader of our output has left with what it wanted; what is still buffered for it
+        # must not make Python complain at exit.
+        null = os.open(os.devnull, os.O_WRONLY)
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(OSError, ValueError):
+                os.dup2(null, stream.fileno())
+    return 0
+
+
+def tell(text: str) -> None:
+    """Print to stderr, if it is still read."""
+    with contextlib.suppress(BrokenPipeError):
+        click.echo(text, err=True)
 
 
 @click.group(context_settings=CONTEXT)
@@ -59,7 +82,7 @@ passes_option = click.option(
 )
 
 
-@cli.command(name="compile")
+@cli.command(name="compile", short_help="Compile a program to an artifact.")
 @click.argument("program")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The artifact to write.")
 @model_option
@@ -71,10 +94,12 @@ def compile_command(
     print_after: str | None, remarks: bool,
 ) -> None:  # fmt: skip
     """Compile PROGRAM (prog.py or prog.py:name) to an artifact that runs without its source."""
-    from lmc.sources import compile_source
+    from lmc.progress import Progress
+    from lmc.sources import artifact_path, compile_source
 
-    compiled = compile_source(program, model, pipeline(passes), ir_printer(print_after))
-    path = output or Path(f"{Path(program.split(':')[0]).stem}.lmc")
+    path = artifact_path(program, output)
+    with Progress() as progress, progress.running(f"compiling {program}"):
+        compiled = compile_source(program, model, pipeline(passes), ir_printer(print_after))
     compiled.save(path)
     if remarks:
         for line in compiled.remark_lines():
@@ -83,12 +108,12 @@ def compile_command(
         click.echo(line, err=True)
 
 
-@cli.command(name="run")
+@cli.command(name="run", short_help="Run a program or an artifact on a model.")
 @click.argument("program")
 @model_option
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
-              help="An argument; @file reads a file, @@ is a literal @.")  # fmt: skip
-@click.option("--args", "args_file", type=click.Path(path_type=Path), metavar="FILE.jsonl",
+              help="An argument; @file reads a file, @- stdin, @@ is a literal @.")  # fmt: skip
+@click.option("--args", "rows", type=click.Path(path_type=Path), metavar="FILE.jsonl",
               help="Run once per line, each a JSON object of arguments.")  # fmt: skip
 @click.option("--stream", is_flag=True, help="Print the prompt's text as it comes.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per run.")
@@ -96,7 +121,8 @@ def compile_command(
 @click.option("--temperature", type=float, help="For generations that do not set their own.")
 @click.option("--max-tokens", type=int, help="For generations that do not set their own.")
 @click.option("--eager", is_flag=True, help="Run the Python body as it is, uncompiled.")
-@click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16")
+@click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16",
+              help="Type of weights and KV; bfloat16 by default.")  # fmt: skip
 @passes_option
 def run_subcommand(program: str, **options: Any) -> None:
     """Run PROGRAM (prog.py, prog.py:name or an artifact) on a model."""
@@ -106,7 +132,7 @@ def run_subcommand(program: str, **options: Any) -> None:
     run_program(program, options)
 
 
-@cli.command()
+@cli.command(short_help="Print the IR of a program, an artifact or IR text.")
 @click.argument("source")
 @passes_option
 @click.option("--after", metavar="PASS", help="Stop after this pass of the pipeline.")
@@ -118,7 +144,7 @@ def ir(source: str, passes: str | None, after: str | None) -> None:
     click.echo(print_module(module_of(source, pipeline(passes), after)), nl=False)
 
 
-@cli.command()
+@cli.command(short_help="Draw a program, an artifact or IR text.")
 @click.argument("source")
 @click.option("--format", "kind", type=click.Choice(["dot", "mermaid"]), default="dot")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
@@ -137,7 +163,7 @@ def viz(source: str, kind: str, output: Path | None, passes: str | None) -> None
     click.echo(f"wrote {output}", err=True)
 
 
-@cli.command()
+@cli.command(short_help="Fetch a model; the default one without a name.")
 @click.argument("name", required=False)
 def pull(name: str | None) -> None:
     """Fetch a model (without NAME: the default one, SmolLM2-135M-Instruct)."""

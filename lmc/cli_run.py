@@ -1,22 +1,22 @@
-"""The command `lmc run`: arguments from text, running, what is printed."""
+"""The command `lmc run`: what is run, on what, and what is printed."""
 
-import inspect
-import json
+import secrets
+import shlex
 import sys
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import click
 
+from lmc.arguments import argument_sets
 from lmc.compiled import CompiledProgram, load
-from lmc.errors import UsageError
-from lmc.program import Program, bind_arguments
+from lmc.errors import CaptureError, LmcError, UsageError
+from lmc.program import Program
 from lmc.progress import Progress
-from lmc.sources import compile_source, find_program, is_artifact, read_text
+from lmc.sources import compile_found, find_program, is_artifact, split_source
 
-TEXT_ANNOTATIONS = ("", "str", "Any", "typing.Any", "text")
+Runner = CompiledProgram | Program
 
 
 def run_program(source: str, options: dict[str, Any]) -> None:
@@ -27,147 +27,152 @@ def run_program(source: str, options: dict[str, Any]) -> None:
         CompileError: the program could not be compiled.
         RunError: it failed while running.
     """
-    runner: CompiledProgram | Program
-    if options["eager"]:
-        if is_artifact(source):
-            raise UsageError("an artifact has no Python body", hint="leave --eager out")
-        runner = find_program(source)[1]
-    elif is_artifact(source):
-        runner = load(Path(source))
-    else:
-        runner = compile_source(source, options["model"], options["passes"])
-    signature = inspect.signature(runner)
-    batch = list(argument_sets(runner.name, signature, options))
-    _run(source, runner, batch, options)
+    found = find_runner(source, options)
+    batch = argument_sets(found.name, found.__signature__, options["arguments"], options["rows"])
+    if options["stream"] and options["rows"]:
+        raise UsageError("--stream prints one run", hint="leave --args or --stream out")
+    if not batch:
+        click.echo(f"{found.name}: {options['rows']} has no arguments, so nothing ran", err=True)
+        return
+    _run(source, compiled_runner(source, found, options), batch, options)
 
 
-def _run(
-    source: str,
-    runner: CompiledProgram | Program,
-    batch: list[dict[str, Any]],
-    options: dict[str, Any],
-) -> None:
+def find_runner(source: str, options: dict[str, Any]) -> Runner:
+    """Return the program that a source names, not compiled yet unless it is an artifact.
+
+    Raises:
+        UsageError: no such program, or options that do not fit an artifact.
+    """
+    if not is_artifact(source):
+        return find_program(source)[1]
+    for name in ("eager", "passes"):
+        if options[name] not in (None, False):
+            raise UsageError(f"--{name} does not fit an artifact", hint="run its source instead")
+    path, name = split_source(source)
+    return load(path, name)
+
+
+def compiled_runner(source: str, found: Runner, options: dict[str, Any]) -> Runner:
+    """Return a program compiled, or as it is for eager mode.
+
+    A program that capture cannot read (a graph break) runs in eager mode, with a warning.
+
+    Raises:
+        UsageError: no such model or pass.
+        CompileError: a pass or lowering failed.
+    """
+    if isinstance(found, CompiledProgram) or options["eager"]:
+        return found
+    try:
+        return compile_found(source, found, options["model"], options["passes"])
+    except CaptureError as error:
+        click.echo(f"warning: {error}\n'{found.name}' runs uncompiled, in eager mode", err=True)
+        return found
+
+
+def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict[str, Any]) -> None:
     from lmc.backends import open_backend
-    from lmc.summary import json_object, shown_value, summary_lines
+    from lmc.summary import seed_line, summary_lines
 
     with Progress() as progress:
         backend = open_backend(options["model"], dtype=options["dtype"], progress=progress)
-    keywords = {name: options[name] for name in ("seed", "temperature", "max_tokens")}
-    keywords |= {"backend": backend}
-    if options["eager"]:
-        keywords["mode"] = "eager"
-    started = time.monotonic()
-    results = []
-    for result in _results(runner, batch, keywords, options):
-        results.append(result)
-        if options["as_json"]:
-            click.echo(json_object(result))
-        elif not options["stream"]:
-            click.echo(shown_value(result))
+        defaults = {name: options[name] for name in ("temperature", "max_tokens")}
+        seed = secrets.randbits(63) if options["seed"] is None else options["seed"]
+        keywords = {"backend": backend, "seed": seed, "defaults": defaults}
+        started = time.monotonic()
+        if options["stream"]:
+            results = [_streamed(runner, batch[0], keywords)]
+        else:
+            results = _shown(runner, batch, keywords, options, progress)
     for line in summary_lines(runner.name, results, time.monotonic() - started):
         click.echo(line, err=True)
-    for line in next_steps(source, backend):
-        click.echo(line, err=True)
+    for line in (seed_line(results), *next_steps(source, backend)):
+        if line is not None:
+            click.echo(line, err=True)
+
+
+def _streamed(runner: Runner, arguments: dict[str, Any], keywords: dict[str, Any]) -> Any:
+    """Run once, printing the prompt's text as it comes."""
+    printer = StreamPrinter()
+    try:
+        return run_once(runner, arguments, keywords | {"on_event": printer})
+    finally:
+        printer.end_line()
+
+
+def _shown(
+    runner: Runner, batch: list[dict[str, Any]], keywords: dict[str, Any],
+    options: dict[str, Any], progress: Progress,
+) -> list[Any]:  # fmt: skip
+    """Run all, printing each result as soon as those before it are there."""
+    from lmc.summary import json_object, shown_value
+
+    show = json_object if options["as_json"] else shown_value
+    total = len(batch) if len(batch) > 1 else None
+    results: list[Any] = []
+    with progress.running(f"running {runner.name}", total) as task:
+        for result in _results(runner, batch, keywords):
+            results.append(result)
+            task.num_done += 1
+            progress.clear()
+            click.echo(show(result))
+    return results
 
 
 def _results(
-    runner: CompiledProgram | Program,
-    batch: list[dict[str, Any]],
-    keywords: dict[str, Any],
-    options: dict[str, Any],
+    runner: Runner, batch: list[dict[str, Any]], keywords: dict[str, Any]
 ) -> Iterator[Any]:
-    if len(batch) == 1 and not options["args_file"]:
-        if options["stream"]:
-            keywords["on_event"] = StreamPrinter()
-        yield runner.run(**batch[0], **keywords)
-        if options["stream"]:
-            click.echo()
+    """Yield results in order; an error tells which run of several failed."""
+    if len(batch) == 1:
+        yield run_once(runner, batch[0], keywords)
         return
-    if options["stream"]:
-        raise UsageError("--stream prints one run", hint="leave --args or --stream out")
-    yield from runner.run_batch(batch, **keywords)
+    number = 1
+    try:
+        if isinstance(runner, CompiledProgram):
+            runs = runner.run_batch(batch, **keywords)
+        else:
+            runs = (run_once(runner, a, keywords | {"instance": i}) for i, a in enumerate(batch))
+        for result in runs:
+            yield result
+            number += 1
+    except LmcError as error:
+        error.message = f"run {number} of {len(batch)}: {error.message}"
+        raise
+
+
+def run_once(runner: Runner, arguments: dict[str, Any], keywords: dict[str, Any]) -> Any:
+    """Run once; a program that is not compiled runs in eager mode."""
+    if isinstance(runner, CompiledProgram):
+        return runner.run_bound(arguments, **keywords)
+    return runner.run_bound(arguments, mode="eager", **keywords)
 
 
 class StreamPrinter:
     """Prints the text of the program's own state as it comes."""
 
+    def __init__(self) -> None:
+        self._last = "\n"
+
     def __call__(self, kind: str, name: str | None, text: str, lineage: tuple[str, ...]) -> None:
         """Take one event of the executor."""
         if lineage == ():
+            self._last = text[-1]
             sys.stdout.write(text)
             sys.stdout.flush()
 
+    def end_line(self) -> None:
+        """End the line, if one was begun."""
+        if self._last != "\n":
+            click.echo()
+
 
 def next_steps(source: str, backend: Any) -> list[str]:
-    """Return where to look next, and any warning about exactness."""
-    lines = []
+    """Return any warning about exactness, and where to look next."""
     notice = getattr(backend, "notice", None)
-    if notice:
-        lines.append(f"note: {notice}")
+    lines = [f"note: {notice}"] if notice else []
     if not is_artifact(source):
-        lines.append(f"next: lmc ir {source} | lmc viz {source} | lmc compile {source}")
+        path = shlex.quote(source)
+        lines += [
+            f"next: `lmc ir {path}` prints its IR, `lmc viz` draws it, `lmc compile` saves it"
+        ]
     return lines
-
-
-def argument_sets(
-    name: str, signature: inspect.Signature, options: dict[str, Any]
-) -> Iterator[dict[str, Any]]:
-    """Yield the program's arguments per run, from --arg and --args.
-
-    Raises:
-        UsageError: an argument is unknown, missing or does not parse; names it.
-    """
-    given = dict(parse_argument(signature, name, text) for text in options["arguments"])
-    if options["args_file"] is None:
-        yield bind_arguments(name, signature, (), given)
-        return
-    path = options["args_file"]
-    for number, line in enumerate(read_text(path).splitlines(), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise UsageError(f"{path}:{number}: not JSON: {error}") from None
-        if not isinstance(row, dict):
-            raise UsageError(f"{path}:{number}: not a JSON object")
-        try:
-            yield bind_arguments(name, signature, (), given | row)
-        except UsageError as error:
-            raise UsageError(f"{path}:{number}: {error.message}", hint=error.hint) from None
-
-
-def parse_argument(signature: inspect.Signature, program: str, text: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE: text unless the signature says otherwise, then JSON.
-
-    Raises:
-        UsageError: no '=', an unknown name, a file that cannot be read, or bad JSON.
-    """
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise UsageError(f"--arg {text!r} has no '='", hint="write --arg name=value")
-    if name not in signature.parameters:
-        known = ", ".join(signature.parameters) or "none"
-        raise UsageError(f"program '{program}' has no argument '{name}'", hint=f"it has: {known}")
-    if value.startswith("@@"):
-        value = value[1:]
-    elif value.startswith("@"):
-        value = read_text(Path(value[1:]))
-    parameter = signature.parameters[name]
-    if _is_text(parameter):
-        return name, value
-    try:
-        return name, json.loads(value)
-    except json.JSONDecodeError:
-        raise UsageError(
-            f"--arg {name}: {value!r} is not JSON",
-            hint=f"'{name}' is declared as {parameter.annotation}",
-        ) from None
-
-
-def _is_text(parameter: inspect.Parameter) -> bool:
-    annotation = parameter.annotation
-    if annotation is inspect.Parameter.empty:
-        return parameter.default is inspect.Parameter.empty or isinstance(parameter.default, str)
-    name = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", "")
-    return name in TEXT_ANNOTATIONS

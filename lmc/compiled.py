@@ -103,13 +103,16 @@ class CompiledProgram:
         *,
         backend: Any = None,
         seed: int | None = None,
+        instance: int = 0,
         defaults: Mapping[str, Any] | None = None,
         on_event: Any = None,
     ) -> "RunResult":
-        """Run with a value per parameter."""
+        """Run with a value per parameter; decode parameters in `defaults`."""
         drawn = secrets.randbits(63) if seed is None else seed
         executor = self._executor(backend)
-        return executor.run(self.name, bound, seed=drawn, defaults=defaults, on_event=on_event)
+        return executor.run(
+            self.name, bound, seed=drawn, instance=instance, defaults=defaults, on_event=on_event
+        )
 
     def run_batch(
         self,

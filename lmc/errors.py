@@ -98,3 +98,7 @@ class EngineError(LmcError):
 
 class Cancelled(EngineError):
     """The request or run was cancelled."""
+
+
+class GraphBreakWarning(UserWarning):
+    """A program that capture cannot read runs uncompiled, in eager mode."""

@@ -3,11 +3,12 @@
 import functools
 import inspect
 import secrets
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lmc.errors import UsageError
+from lmc.errors import CaptureError, GraphBreakWarning, UsageError
 
 if TYPE_CHECKING:
     from lmc.compiled import CompiledProgram
@@ -83,14 +84,17 @@ class Program:
             keywords: the program's arguments by name, and of options: `backend` (a backend, a
                 model's path or name, "oracle"; None: the default), `seed` (None: drawn, and
                 told in the result), `mode` ("compiled", or "eager": the Python body as it is),
-                `passes` (pipeline text), `on_event`, and decode parameters (see DEFAULTS) for
+                `passes` (pipeline text), `on_event` (called with kind, name, text and lineage
+                as text comes), and decode parameters (see DEFAULTS) for
                 generations that do not set their own.
+
+        A program that capture cannot read runs in eager mode, with a GraphBreakWarning.
 
         Raises:
             RunError: the program failed; tells the line and the prompt's tail.
         """
         bound, options, defaults = self._split(args, keywords)
-        return self._run_bound(bound, defaults, **options)
+        return self.run_bound(bound, defaults=defaults, **options)
 
     def run_batch(
         self, batch: Iterable[Mapping[str, Any]], **keywords: Any
@@ -101,16 +105,15 @@ class Program:
         """
         _, options, defaults = self._split((), keywords, bind=False)
         arguments = (self._bind((), dict(item)) for item in batch)
-        backend = self._backend(options.get("backend"))
-        if options.get("mode", "compiled") == "eager":
-            seed = _seed(options.get("seed"))
+        backend, seed = self._backend(options.get("backend")), _seed(options.get("seed"))
+        compiled = None
+        if not _is_eager(options.get("mode", "compiled")):
+            compiled = self._compiled_or_warn(backend, options.get("passes"))
+        if compiled is None:
             for number, bound in enumerate(arguments):
                 yield self._run_eager(backend, bound, defaults, seed, number, None)
             return
-        compiled = self._compile_for(backend, options.get("passes"))
-        yield from compiled.run_batch(
-            arguments, backend=backend, seed=options.get("seed"), defaults=defaults
-        )
+        yield from compiled.run_batch(arguments, backend=backend, seed=seed, defaults=defaults)
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run as a nested program; allowed inside another program only."""
@@ -142,32 +145,33 @@ class Program:
 
         return resolve_backend(backend)
 
-    def _run_bound(
+    def run_bound(
         self,
-        bound: dict[str, Any],
-        defaults: dict[str, Any],
+        bound: Mapping[str, Any],
         *,
         backend: Any = None,
         seed: int | None = None,
+        instance: int = 0,
         mode: str = "compiled",
         passes: str | None = None,
+        defaults: Mapping[str, Any] | None = None,
         on_event: Any = None,
     ) -> "RunResult":
-        if mode not in ("compiled", "eager"):
-            raise UsageError(f"mode={mode!r} is unknown", hint="use 'compiled' or 'eager'")
-        opened = self._backend(backend)
-        if mode == "eager":
-            return self._run_eager(opened, bound, defaults, _seed(seed), 0, on_event)
-        compiled = self._compile_for(opened, passes)
+        """Run with a value per parameter; options as in `run`, decode parameters in `defaults`."""
+        opened, drawn = self._backend(backend), _seed(seed)
+        compiled = None if _is_eager(mode) else self._compiled_or_warn(opened, passes)
+        if compiled is None:
+            return self._run_eager(opened, bound, defaults or {}, drawn, instance, on_event)
         return compiled.run_bound(
-            bound, backend=opened, seed=seed, defaults=defaults, on_event=on_event
-        )
+            bound, backend=opened, seed=drawn, instance=instance,
+            defaults=defaults, on_event=on_event,
+        )  # fmt: skip
 
     def _run_eager(
         self,
         backend: "Backend",
-        bound: dict[str, Any],
-        defaults: dict[str, Any],
+        bound: Mapping[str, Any],
+        defaults: Mapping[str, Any],
         seed: int,
         instance: int,
         on_event: Any,
@@ -178,6 +182,15 @@ class Program:
             backend, self.__lmc_function__, bound,
             seed=seed, instance=instance, defaults=defaults, on_event=on_event,
         )  # fmt: skip
+
+    def _compiled_or_warn(self, backend: "Backend", passes: str | None) -> "CompiledProgram | None":
+        """Compile; None, with a warning, where the source holds what cannot be captured."""
+        try:
+            return self._compile_for(backend, passes)
+        except CaptureError as error:
+            message = f"{error}\n'{self.name}' runs uncompiled, in eager mode"
+            warnings.warn(message, GraphBreakWarning, stacklevel=4)
+            return None
 
     def _compile_for(self, backend: "Backend", passes: str | None) -> "CompiledProgram":
         """Compile for a backend's target; keep the result while captured globals stay."""
@@ -208,6 +221,13 @@ def bind_arguments(
         ) from None
     bound.apply_defaults()
     return dict(bound.arguments)
+
+
+def _is_eager(mode: str) -> bool:
+    """Whether a mode is the eager one; raises UsageError where there is no such mode."""
+    if mode not in ("compiled", "eager"):
+        raise UsageError(f"mode={mode!r} is unknown", hint="use 'compiled' or 'eager'")
+    return mode == "eager"
 
 
 def _seed(seed: int | None) -> int:

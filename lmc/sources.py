@@ -1,8 +1,10 @@
 """What the command line is given: program files, artifacts and IR text."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
+from lmc.codegen.artifact import MAGIC
 from lmc.compiled import CompiledProgram, load
 from lmc.compiler import capture_programs, compile_captured, optimise
 from lmc.errors import UsageError
@@ -20,8 +22,32 @@ def split_source(source: str) -> tuple[Path, str | None]:
 
 
 def is_artifact(source: str) -> bool:
-    """Whether a source is a compiled program by its name."""
-    return split_source(source)[0].suffix == ".lmc"
+    """Whether a source is a compiled program, by its name or by how the file begins."""
+    path = split_source(source)[0]
+    if path.suffix in (".lmc", ".py", ".lmir"):
+        return path.suffix == ".lmc"
+    try:
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    except OSError:
+        return False
+
+
+def artifact_path(source: str, output: Path | None) -> Path:
+    """Return where the artifact of a program file goes: `output`, or its stem with `.lmc`.
+
+    Raises:
+        UsageError: its name is that of source, or no file can be written there.
+    """
+    program = split_source(source)[0]
+    path = output or Path(f"{program.stem}.lmc")
+    if path.is_dir():
+        raise UsageError(f"cannot write {path}: it is a folder", hint="give -o a file's name")
+    if not path.absolute().parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
+    if path.suffix in (".py", ".lmir"):
+        raise UsageError(f"an artifact is not named {path.name}", hint="its name ends in .lmc")
+    return path
 
 
 def find_program(source: str) -> tuple[dict[str, Program], Program]:
@@ -57,13 +83,19 @@ def compile_source(
         UsageError: no such file, program or model.
         CompileError: the program could not be compiled.
     """
-    from lmc.backends import open_target
-
     if is_artifact(source):
         raise UsageError(f"{source} is compiled already", hint=f"run it: lmc run {source}")
-    path, _ = split_source(source)
-    _, program = find_program(source)
-    captured = capture_programs([program], folder=path.resolve().parent)
+    return compile_found(source, find_program(source)[1], model, passes, print_after)
+
+
+def compile_found(
+    source: str, program: Program, model: str | None, passes: str | None, print_after: Any = None
+) -> CompiledProgram:
+    """Compile a program that was found in a source; as compile_source."""
+    from lmc.backends import open_target
+
+    folder = split_source(source)[0].resolve().parent
+    captured = capture_programs([program], folder=folder)
     return compile_captured(
         captured, open_target(model), entry=program.name, passes=passes, print_after=print_after
     )
@@ -85,7 +117,7 @@ def module_of(source: str, passes: str | None, after: str | None) -> Module:
 
         module = parse_module(read_text(path), str(path))
         default: str | None = ""
-    elif path.suffix == ".lmc":
+    elif is_artifact(source):
         module, default = load(path).module, ""
     else:
         _, program = find_program(source)
@@ -112,11 +144,17 @@ def cut_pipeline(passes: str | None, after: str) -> str:
 
 
 def read_text(path: Path) -> str:
-    """Read a UTF-8 text file; raises UsageError where that fails."""
+    """Read a UTF-8 text file, or standard input for "-"; raises UsageError where that fails."""
+    if str(path) == "-":
+        return sys.stdin.read()
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {reason(error)}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(
+            f"cannot read {path}: byte {error.start} is not UTF-8", hint="save it as UTF-8"
+        ) from error
 
 
 def write_text(path: Path, text: str) -> None:
@@ -124,4 +162,9 @@ def write_text(path: Path, text: str) -> None:
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error}") from error
+        raise UsageError(f"cannot write {path}: {reason(error)}") from error
+
+
+def reason(error: OSError) -> str:
+    """Return why a file could not be read or written, in a few words."""
+    return (error.strerror or str(error)).lower()

@@ -1,6 +1,7 @@
 """What is told after a run: the summary for people, and the JSON object for programs."""
 
 import json
+import math
 from typing import Any
 
 from lmc.runtime.result import RunResult
@@ -25,12 +26,12 @@ def usage_dict(results: list[RunResult]) -> dict[str, Any]:
     """Return the counts of runs, added up; times are seconds."""
     usages = [result.usage for result in results]
     counts = (
-        "calls", "prompt_tokens", "computed_tokens", "cached_tokens", "output_tokens",
-        "forced_tokens", "decode_steps",
+        "calls", "prompt_tokens", "computed_tokens", "cached_tokens", "prologue_tokens",
+        "output_tokens", "forced_tokens", "decode_steps",
     )  # fmt: skip
     total: dict[str, Any] = {name: sum(getattr(u, name) for u in usages) for name in counts}
+    total["group_tokens"] = sum(u.shared_tokens for u in usages)
     total["held_back_tokens"] = max((u.held_back_tokens for u in usages), default=0)
-    total["prologue_tokens"] = sum(u.prologue_tokens for u in usages)
     firsts = [u.first_token_seconds for u in usages if u.first_token_seconds is not None]
     total["first_token_seconds"] = min(firsts) if firsts else None
     return total
@@ -39,14 +40,36 @@ def usage_dict(results: list[RunResult]) -> dict[str, Any]:
 def json_object(result: RunResult) -> str:
     """Return one run as one line of JSON; what JSON cannot hold is given as its repr."""
     payload = {
-        "return": result.value,
-        "values": result.state.variables,
+        "return": json_value(result.value),
+        "values": json_value(result.state.variables),
         "text": result.state.text(),
         "token_ids": call_records(result),
         "usage": usage_dict([result]) | {"seconds": round(result.usage.seconds, 4)},
         "seed": result.seed,
     }
-    return json.dumps(payload, ensure_ascii=False, default=repr)
+    return json.dumps(payload, ensure_ascii=False, allow_nan=False)
+
+
+def json_value(value: Any, outer: tuple[int, ...] = ()) -> Any:
+    """Return a value as JSON can hold it; anything else in it becomes its repr.
+
+    `outer` are the containers that it lies in: one that holds itself becomes its repr.
+    """
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(value)
+    if id(value) in outer or not isinstance(value, (dict, list, tuple)):
+        return repr(value)
+    outer = (*outer, id(value))
+    if isinstance(value, dict):
+        return {_key(key): json_value(item, outer) for key, item in value.items()}
+    return [json_value(item, outer) for item in value]
+
+
+def _key(key: Any) -> Any:
+    is_known = key is None or isinstance(key, (str, bool, int))
+    return key if is_known else repr(key)
 
 
 def shown_value(result: RunResult) -> str:
@@ -56,25 +79,49 @@ def shown_value(result: RunResult) -> str:
         return result.state.text()
     if isinstance(value, str):
         return value
-    return json.dumps(value, ensure_ascii=False, indent=2, default=repr)
+    return json.dumps(json_value(value), ensure_ascii=False, indent=2)
 
 
 def summary_lines(name: str, results: list[RunResult], seconds: float) -> list[str]:
-    """Return the lines of the summary that follows a run."""
+    """Return the lines of the summary that follows a run; what did not occur is left out."""
     total = usage_dict(results)
-    instances = f", {len(results)} instances" if len(results) != 1 else ""
-    first = total["first_token_seconds"]
-    speed = total["output_tokens"] / seconds if seconds > 0 else 0.0
-    return [
-        f"{name}: {total['calls']} calls{instances} in {seconds:.2f} s",
-        f"  prompt tokens  {total['prompt_tokens']:>7,}  = {total['computed_tokens']:,} computed"
-        f" + {total['cached_tokens']:,} shared",
-        f"  constant prefix{total['prologue_tokens']:>7,}  computed once"
-        f" ({total['held_back_tokens']} held back)",
-        f"  output tokens  {total['output_tokens']:>7,}  = "
-        f"{total['output_tokens'] - total['forced_tokens']:,} sampled"
-        f" + {total['forced_tokens']:,} forced",
-        f"  decode steps   {total['decode_steps']:>7,}",
-        f"  first token    {'-' if first is None else f'{first:.3f} s':>9}",
-        f"  speed          {speed:>7.1f}  tokens a second",
+    runs = f"{counted(len(results), 'run')}, " if len(results) != 1 else ""
+    title = f"{name}: {runs}{counted(total['calls'], 'call')} in {seconds:.2f} s"
+    return [title, *(f"  {label:<15}{text}" for label, text in _rows(total, seconds))]
+
+
+def seed_line(results: list[RunResult]) -> str | None:
+    """Return how to repeat what was sampled; None where nothing was."""
+    is_sampled = any(getattr(record.call, "key", 0) for r in results for record in r.calls)
+    return f"  {'seed':<15}{results[0].seed} (--seed repeats it)" if is_sampled else None
+
+
+def counted(number: int, word: str) -> str:
+    """Return a number with its noun."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
+def _rows(total: dict[str, Any], seconds: float) -> list[tuple[str, str]]:
+    """Return label and text of every row."""
+    prompt, computed, shared = (
+        total[f"{kind}_tokens"] for kind in ("prompt", "computed", "cached")
+    )  # fmt: skip
+    output, forced, held_back = (
+        total[f"{kind}_tokens"] for kind in ("output", "forced", "held_back")
+    )  # fmt: skip
+    rows = [("prompt tokens", f"{prompt:>7,} = {computed:,} computed + {shared:,} shared")]
+    if total["prologue_tokens"]:
+        tail = f" ({held_back:,} more held back)" if held_back else ""
+        text = f"{total['prologue_tokens']:>7,} computed once before the first call{tail}"
+        rows.append(("constant prefix", text))
+    if total["group_tokens"]:
+        rows.append(("fork prefixes", f"{total['group_tokens']:>7,} computed once per fork"))
+    rows += [
+        ("output tokens", f"{output:>7,} = {output - forced:,} sampled + {forced:,} forced"),
+        ("decode steps", f"{total['decode_steps']:>7,}"),
     ]
+    if total["first_token_seconds"] is not None:
+        rows.append(("first token", f"{total['first_token_seconds']:>7.3f} s"))
+    if seconds > 0:
+        rows.append(("speed", f"{output / seconds:>7.1f} tokens per second"))
+    return rows
