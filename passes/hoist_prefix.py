@@ -37,13 +37,10 @@ class HoistPrefixPass(Pass):
         changed = False
         for function in module.functions.values():
             hoister = _Hoister(self, function, remarks)
-            moved = False
-            while hoister.step():
-                moved = True
-            moved |= hoister.make_prologues()
-            if moved:
+            while hoister.step() or hoister.make_prologues():
+                # What a move leaves unread would count as a use of states in the next one.
                 sweep_total(function)
-            changed |= moved
+                changed = True
         return changed
 
 
