@@ -149,7 +149,7 @@ class Assignment(Calls):
                 self.fail(node, "a state knows += alone", "append with +=")
             return False
         if is_state(current):
-            self.append(current, self.expression(node.value), node)
+            self.append(current, self.pieces(self.expression(node.value), node.value), node)
             return True
         if self.group_of(current):
             if isinstance(node.value, ast.List):
@@ -178,7 +178,9 @@ class Assignment(Calls):
             if current.cell in cells_of(bound) and key[1] != name
         ]  # fmt: skip
         aliased = self.aliases.affected(current.cell, depth=0)
-        if others or current.cell.external or any(c in self.store.contents for c in aliased):
+        cell = current.cell
+        is_others = cell.external is not None and cell.external_depth == 0
+        if others or is_others or any(c in self.store.contents for c in aliased):
             op = BINARY[type(node.op)]
             self.fail(node, f"'{name} {op}= ...' may change an object that has other names",
                       f"write {name} = {name} {op} ...")  # fmt: skip

@@ -31,7 +31,7 @@ from lmc.frontend.capture.values import (
 )
 from lmc.ir.core import Value
 from lmc.ir.evaluate import evaluate_parts
-from lmc.ir.types import PY, STATE, TEXT
+from lmc.ir.types import BOOL, FLOAT, INT, PY, STATE, TEXT
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -180,8 +180,15 @@ class Expressions(Displays):
             return self._join_lists(op, left, right, node)
         operands = [self.read(left, node), self.read(right, node)]
         kind = binary_type(op, operands[0].type, operands[1].type)
-        return self.derived(self.emit("val.binary", operands, [kind], node, op=op)[0],
-                            [left, right])  # fmt: skip
+        made = self.emit("val.binary", operands, [kind], node, op=op)[0]
+        if op != "*" and self._is_number(left, right):
+            return Plain(made)
+        return self.derived(made, [left, right])
+
+    def _is_number(self, left: Abstract, right: Abstract) -> bool:
+        """Whether one side is a number and the other plain data, so that the result is one."""
+        is_own = not any(isinstance(x, Ref) and x.cell.from_host for x in (left, right))
+        return is_own and any(kind_of(side) in (INT, FLOAT, BOOL) for side in (left, right))
 
     def _join_lists(self, op: str, left: Abstract, right: Abstract, node: ast.AST) -> Abstract:
         kind = join_kinds(plain_list(kind_of(left)), plain_list(kind_of(right)))

@@ -61,6 +61,7 @@ def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
     every += [extra for extra in (arguments.vararg, arguments.kwarg) if extra]
     names = {argument.arg for argument in every}
     nonlocals: set[str] = set()
+    module_names: set[str] = set()
     body = [node.body] if isinstance(node, ast.Lambda) else node.body
     for statement in body:
         for inner in own_nodes(statement):
@@ -75,6 +76,8 @@ def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
                     names.add(name)
                 case ast.MatchMapping(rest=str(name)):
                     names.add(name)
+                case ast.Global(names=declared):
+                    module_names.update(declared)
                 case ast.Nonlocal(names=declared):
                     nonlocals.update(declared)
                 case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
@@ -83,7 +86,7 @@ def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
                     names.add(name)
                 case _:
                     pass
-    return frozenset(names), frozenset(nonlocals)
+    return frozenset(names - module_names), frozenset(nonlocals)
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
