@@ -23,7 +23,13 @@ from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult
 from lmc.ir.target import OnGen, OnText, Tokenizer
 from lmc.runtime.constraint.matcher import Matcher
 from lmc.runtime.engine.request import Core, LogitRows, Request, context_array
-from lmc.runtime.engine.sampler import BlockedIds, TokenRules, log_softmax, pick_token
+from lmc.runtime.engine.sampler import (
+    BlockedIds,
+    TokenRules,
+    forbid_unless,
+    pick_token,
+    token_logprobs,
+)
 from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.text_stream import TextStream
 
@@ -120,22 +126,22 @@ class Generation(Request):
 
     def _sample(self, row: LogitRows) -> None:
         """Choose the next token from a row of logits, which is used up."""
-        logprobs = log_softmax(row) if self.call.params.return_logprob else None
+        raw = row.copy() if self._wants_logprobs else row
         self._mask(row)
         self._num_steps += 1
         token_id = pick_token(row, self.call.params, key=self.call.key, position=len(self._output))
         if token_id in self._blocked.ends:
             self._end_by_token(token_id)
             return
-        if logprobs is not None:
-            self._logprobs.append(float(logprobs[token_id]))
+        if self._wants_logprobs:
+            self._logprobs += token_logprobs(raw, (token_id,))
         self._append(token_id)
         self._append_forced()
 
     def _mask(self, row: LogitRows) -> None:
         """Forbid what may not come: set it to -inf in place."""
         if self.matcher is not None:
-            row[~self._allowed(len(row))] = -np.inf
+            forbid_unless(row, self._allowed(len(row)))
             if not self.matcher.can_end():
                 row[self._blocked.end_controls] = -np.inf
         row[self._blocked.late if self._may_end() else self._blocked.early] = -np.inf
@@ -144,16 +150,16 @@ class Generation(Request):
         """Whether enough tokens are out for the call to end by a token."""
         return len(self._output) >= self.call.params.min_tokens
 
-    def _allowed(self, size: int) -> NDArray[np.bool_]:
-        """Return the tokens that the constraint allows, as booleans; end controls are open."""
+    def _allowed(self, size: int) -> NDArray[np.uint8]:
+        """Return 1 for tokens that the constraint allows and for end controls, else 0."""
         assert self.matcher is not None, "only constrained calls have a bitmask"
         if self._bitmask is None:
             widest = max(size, self._tokenizer.vocab_size)
             self._bitmask = np.zeros((widest + 31) // 32, dtype=np.int32)
         self.matcher.fill_bitmask(self._bitmask)
         bits = np.unpackbits(self._bitmask.view(np.uint8), bitorder="little")
-        allowed = bits[:size].astype(np.bool_)
-        allowed[self._blocked.end_controls] = True
+        allowed = bits[:size]
+        allowed[self._blocked.end_controls] = 1
         return allowed
 
     def _append(self, token_id: int) -> None:
@@ -262,7 +268,7 @@ class Generation(Request):
         return self._wants_logprobs and len(self._logprobs) < self._stream.kept_len
 
     def _note_logprob(self, row: LogitRows, token_id: int) -> None:
-        self._logprobs.append(float(log_softmax(row)[token_id]))
+        self._logprobs += token_logprobs(row, (token_id,))
 
     def _new_sequence(self, core: Core) -> Sequence:
         tokens = np.concatenate([self._context, np.array(self._output, dtype=np.int32)])

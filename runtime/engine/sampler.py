@@ -1,13 +1,16 @@
 """Sampler: from one row of logits to one token, independent of every other row.
 
-All arithmetic runs over one row alone, in float64 and in one order, and randomness is a pure
-function of (key, position). So a token does not depend on what else was in the batch.
+Everything is computed over one row alone and in one fixed order (weights in float32, sums in
+float64), and randomness is a pure function of (key, position). So a token does not depend on
+what else was in the batch.
 
 Order of the filters: temperature, `top_k`, `top_p` over what `top_k` left, `min_p` relative to
 the most likely token. Equal logits rank by lower id, in greedy choice too.
 """
 
 import hashlib
+import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,11 +21,10 @@ from lmc.ir.calls import SamplingParams
 from lmc.ir.target import Tokenizer
 
 FloatRow = NDArray[np.float32]
-DoubleRow = NDArray[np.float64]
 IdArray = NDArray[np.int64]
 
-_TOP_P_HEAD = 256
-"""How many of the most likely tokens `top_p` sorts at first."""
+_BLOCK = 256
+"""Entries whose sum or maximum is taken together; searching goes block by block."""
 
 
 def uniform(key: int, position: int) -> float:
@@ -32,11 +34,22 @@ def uniform(key: int, position: int) -> float:
     return (int.from_bytes(digest.digest(), "big") >> 11) * 2.0**-53
 
 
-def log_softmax(row: FloatRow) -> DoubleRow:
-    """Return the log-probabilities of a row of logits, in float64."""
-    wide = row.astype(np.float64)
-    wide -= wide.max()
-    return wide - np.log(np.exp(wide).sum())
+def token_logprobs(row: FloatRow, token_ids: Iterable[int]) -> list[float]:
+    """Return the log-probabilities of some tokens under a row of logits."""
+    peak = row.max()
+    total = float(peak) + math.log(np.exp(row - peak).sum(dtype=np.float64))
+    return [float(row[token_id]) - total for token_id in token_ids]
+
+
+def forbid_unless(row: FloatRow, allowed: NDArray[np.uint8]) -> None:
+    """Set the entries of `row` that are not allowed to -inf; `allowed` holds 0 and 1.
+
+    Arithmetic instead of a masked assignment, which is slow where masks look random.
+    """
+    cap = allowed.astype(np.float32)
+    cap -= 0.5
+    cap *= np.inf
+    np.minimum(row, cap, out=row)
 
 
 def pick_token(row: FloatRow, params: SamplingParams, *, key: int, position: int) -> int:
@@ -64,48 +77,64 @@ def pick_token(row: FloatRow, params: SamplingParams, *, key: int, position: int
 
 def _draw(row: FloatRow, params: SamplingParams, number: float) -> int:
     """Invert the cumulative distribution of the filtered row at `number`."""
-    weights = row.astype(np.float64)
-    weights -= weights.max()
-    weights /= params.temperature
+    weights = row - row.max()
+    weights /= np.float32(params.temperature)
     np.exp(weights, out=weights)
     ids = _nucleus(row, weights, params)
     if ids is not None:
         weights = weights[ids]
     if params.min_p > 0.0:
-        weights[weights < params.min_p * weights.max()] = 0.0
-    cumulative = np.cumsum(weights)
-    index = int(np.searchsorted(cumulative, number * cumulative[-1], side="right"))
-    index = min(index, int(np.flatnonzero(weights)[-1]))
+        weights *= weights >= np.float32(params.min_p)  # the most likely token has weight 1
+    index = _invert(weights, number)
     return index if ids is None else int(ids[index])
 
 
-def _nucleus(row: FloatRow, weights: DoubleRow, params: SamplingParams) -> IdArray | None:
+def _invert(weights: FloatRow, number: float) -> int:
+    """Return the index where the running sum of `weights` passes the share `number` of it."""
+    starts = np.arange(0, len(weights), _BLOCK)
+    sums = np.add.reduceat(weights, starts, dtype=np.float64)
+    ends = np.cumsum(sums)
+    target = number * ends[-1]
+    block = min(int(np.searchsorted(ends, target, side="right")), int(np.flatnonzero(sums)[-1]))
+    start = int(starts[block])
+    inside = weights[start : start + _BLOCK]
+    running = np.cumsum(inside, dtype=np.float64)
+    rest = target - (ends[block - 1] if block else 0.0)
+    index = int(np.searchsorted(running, rest, side="right"))
+    return start + min(index, int(np.flatnonzero(inside)[-1]))
+
+
+def _nucleus(row: FloatRow, weights: FloatRow, params: SamplingParams) -> IdArray | None:
     """Return the ids that `top_k` and `top_p` leave, ascending; None for all of them."""
-    size = len(row)
-    limit = params.top_k if 0 < params.top_k < size else size
+    has_top_k = 0 < params.top_k < len(row)
     if params.top_p >= 1.0:
-        return None if limit == size else np.sort(_most_likely(row, limit))
-    total = weights.sum() if limit == size else weights[_most_likely(row, limit)].sum()
-    count = min(limit, _TOP_P_HEAD)
-    while True:
-        ids = _most_likely(row, count)
-        cumulative = np.cumsum(weights[ids])
-        if cumulative[-1] >= params.top_p * total or count == limit:
-            break
-        count = min(limit, count * 8)
-    kept = int(np.searchsorted(cumulative, params.top_p * total, side="left")) + 1
+        return np.sort(_most_likely(row, params.top_k)) if has_top_k else None
+    if has_top_k:
+        ids = _most_likely(row, params.top_k)
+        total = weights[ids].sum(dtype=np.float64)
+    else:
+        # All tokens lighter than this together weigh less than what top_p may leave out.
+        total = weights.sum(dtype=np.float64)
+        light = (1.0 - params.top_p) * total / len(row)
+        ids = _by_rank(row, np.flatnonzero(weights >= np.float32(light * 0.999)))
+    running = np.cumsum(weights[ids], dtype=np.float64)
+    kept = int(np.searchsorted(running, params.top_p * total, side="left")) + 1
     return np.sort(ids[:kept])
 
 
 def _most_likely(row: FloatRow, count: int) -> IdArray:
-    """Return the ids of the `count` highest logits, highest first, equal ones by id."""
-    size = len(row)
-    if count >= size:
-        return np.argsort(-row, kind="stable")
-    border = np.partition(row, size - count)[size - count]
-    above = np.flatnonzero(row > border)
-    level = np.flatnonzero(row == border)[: count - len(above)]
-    ids = np.concatenate([above, level])
+    """Return the ids of the `count` highest logits, highest first, equal ones by id.
+
+    The count-th highest of the blocks' maxima bounds the count-th highest logit from below.
+    """
+    peaks = np.maximum.reduceat(row, np.arange(0, len(row), _BLOCK))
+    source = peaks if count <= len(peaks) else row
+    border = np.partition(source, len(source) - count)[len(source) - count]
+    return _by_rank(row, np.flatnonzero(row >= border))[:count]
+
+
+def _by_rank(row: FloatRow, ids: IdArray) -> IdArray:
+    """Sort ascending ids by logit, highest first, equal ones by id."""
     return ids[np.argsort(-row[ids], kind="stable")]
 
 

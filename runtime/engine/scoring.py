@@ -15,7 +15,7 @@ import numpy as np
 from lmc.ir.calls import CallUsage, ScoreCall, ScoreResult
 from lmc.ir.target import OnScore
 from lmc.runtime.engine.request import Core, LogitRows, Request, context_array
-from lmc.runtime.engine.sampler import log_softmax
+from lmc.runtime.engine.sampler import token_logprobs
 from lmc.runtime.engine.sequence import Sequence
 
 Option = tuple[int, ...]
@@ -101,10 +101,9 @@ class Scoring(Request):
         tokens = self._branches[seq.serial].tokens
         for offset, row in enumerate(rows):
             head = tokens[: position + offset - len(self._context) + 1]
-            wanted = self._wanted.get(head, ())
-            logprobs = log_softmax(row)
-            for token_id in wanted:
-                self._found[head, token_id] = float(logprobs[token_id])
+            wanted = sorted(self._wanted.get(head, ()))
+            for token_id, logprob in zip(wanted, token_logprobs(row, wanted), strict=True):
+                self._found[head, token_id] = logprob
         seq.logits_from = position + len(rows)
 
     def on_computed(self, core: Core, seq: Sequence) -> None:

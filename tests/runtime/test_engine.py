@@ -10,7 +10,7 @@ import pytest
 
 from lmc.errors import Cancelled, ConstraintError, EngineError
 from lmc.ir.calls import Constraint, GenCall, SamplingParams
-from lmc.runtime.engine.sampler import log_softmax, pick_token
+from lmc.runtime.engine.sampler import pick_token, token_logprobs
 
 PROMPT = tuple(range(3, 40))
 
@@ -26,7 +26,7 @@ def expected_tokens(fakes, call, model=None):
     ids, logprobs = list(call.context) or [tokenizer.empty_context_id], []
     for position in range(params.max_tokens):
         row = model.logits_after(ids)
-        raw = log_softmax(row)
+        raw = row.copy()
         row[[0, 2]] = -np.inf
         row[tokenizer.vocab_size :] = -np.inf
         if params.ignore_eos or position < params.min_tokens:
@@ -35,7 +35,7 @@ def expected_tokens(fakes, call, model=None):
         if token in eos:
             break
         ids.append(token)
-        logprobs.append(float(raw[token]))
+        logprobs += token_logprobs(raw, [token])
     return tuple(ids[len(ids) - len(logprobs) :]), tuple(logprobs)
 
 
@@ -263,7 +263,7 @@ def test_a_fully_forced_text_needs_no_step_unless_logprobs_are_wanted(fakes):
     assert [tokens for _, tokens in model.batches] == [len(PROMPT) + 3]
     ids = [*PROMPT]
     for token, logprob in zip(result.token_ids, result.logprobs, strict=True):
-        assert logprob == float(log_softmax(model.logits_after(ids))[token])
+        assert [logprob] == token_logprobs(model.logits_after(ids), [token])
         ids.append(token)
 
 
@@ -342,7 +342,7 @@ def expected_scores(fakes, context, options):
     for option in options:
         ids, found = list(context), []
         for token in option:
-            found.append(float(log_softmax(model.logits_after(ids))[token]))
+            found += token_logprobs(model.logits_after(ids), [token])
             ids.append(token)
         scores.append(tuple(found))
     return tuple(scores)

@@ -8,7 +8,13 @@ import pytest
 
 from lmc.errors import EngineError
 from lmc.ir.calls import SamplingParams
-from lmc.runtime.engine.sampler import TokenRules, log_softmax, pick_token, uniform
+from lmc.runtime.engine.sampler import (
+    TokenRules,
+    forbid_unless,
+    pick_token,
+    token_logprobs,
+    uniform,
+)
 
 
 def params(**options):
@@ -113,18 +119,46 @@ def test_a_row_alone_and_in_a_batch_gives_the_same_bits():
     batch = rng.normal(size=(33, 4099)).astype(np.float32)
     for index in range(33):
         alone = batch[index].copy()
-        assert log_softmax(alone).tobytes() == log_softmax(batch[index]).tobytes()
+        assert token_logprobs(alone, [5, 9]) == token_logprobs(batch[index], [5, 9])
         for position in range(3):
             options = params(temperature=0.7, top_p=0.9)
             one = pick_token(alone, options, key=index, position=position)
             assert one == pick_token(batch[index], options, key=index, position=position)
 
 
-def test_log_softmax_is_normalised():
+def test_logprobs_are_normalised():
     row = np.array([0, 1000, 999, -np.inf], dtype=np.float32)
-    logprobs = log_softmax(row)
-    assert abs(np.exp(logprobs).sum() - 1) < 1e-12
-    assert logprobs[1] == pytest.approx(-math.log1p(math.exp(-1)))
+    assert token_logprobs(row, [1]) == [pytest.approx(-math.log1p(math.exp(-1)), abs=1e-6)]
+    assert token_logprobs(row, [0, 3]) == [pytest.approx(-1000.3, abs=0.1), -math.inf]
+    wide = np.random.default_rng(0).normal(size=49152).astype(np.float32) * 4
+    logprobs = np.array(token_logprobs(wide, range(49152)))
+    assert np.exp(logprobs).sum() == pytest.approx(1, abs=1e-6)
+    exact = wide.astype(np.float64) - np.log(np.exp(wide.astype(np.float64)).sum())
+    assert np.abs(logprobs - exact).max() < 1e-6
+
+
+def test_forbidding_keeps_the_rest_as_it_is():
+    rng = np.random.default_rng(3)
+    row = rng.normal(size=1000).astype(np.float32)
+    allowed = rng.integers(0, 2, size=1000, dtype=np.uint8)
+    masked = row.copy()
+    forbid_unless(masked, allowed)
+    assert (masked[allowed == 1] == row[allowed == 1]).all()
+    assert (masked[allowed == 0] == -np.inf).all()
+
+
+@pytest.mark.parametrize("size", [1, 7, 256, 257, 5000])
+def test_every_number_finds_its_place(size):
+    rng = np.random.default_rng(size)
+    row = rng.normal(size=size).astype(np.float32)
+    row[rng.random(size) < 0.4] = -np.inf
+    row[-1] = 1.0
+    weights = np.exp((row - row.max()).astype(np.float64))
+    ends = np.cumsum(weights) / weights.sum()
+    for position in range(300):
+        number = uniform(1, position)
+        expected = int(np.searchsorted(ends, number, side="right"))
+        assert pick_token(row, params(), key=1, position=position) == expected
 
 
 def blocked(fakes, *, is_early=False, **options):
