@@ -37,7 +37,10 @@ UNSHARED = frozenset({TEXT, BOOL, INT, FLOAT, NONE, EFFECT, STATE})
 
 @dataclass(slots=True)
 class Facts:
-    """Who defines and who uses the values of one function."""
+    """Who defines and who uses the values of one function.
+
+    `is_called` says that other functions may hand it arguments that rest on model calls.
+    """
 
     definitions: dict[Value, tuple[Op, int]] = field(default_factory=dict)
     arguments: dict[Value, tuple[Op | None, int]] = field(default_factory=dict)
@@ -45,11 +48,12 @@ class Facts:
     blocks: dict[Op, Block] = field(default_factory=dict)
     owners: dict[Block, Op | None] = field(default_factory=dict)
     exposed: dict[Value, bool] = field(default_factory=dict)
+    is_called: bool = True
 
     @classmethod
-    def of(cls, function: Function) -> "Facts":
+    def of(cls, function: Function, *, is_called: bool = True) -> "Facts":
         """Collect the facts of a function."""
-        facts = cls()
+        facts = cls(is_called=is_called)
         facts.add_block(function.body, None)
         return facts
 

@@ -6,6 +6,7 @@ from typing import ClassVar
 from lmc.ir.core import Module
 from lmc.passes import fold_control, fold_states, fold_values
 from lmc.passes.base import Level, Pass, Remarks
+from lmc.passes.purity import CALLEES
 from lmc.passes.rewriting import rewrite_function
 
 RULES = {**fold_values.RULES, **fold_states.RULES, **fold_control.RULES}
@@ -32,8 +33,11 @@ class FoldPass(Pass):
 
     def rewrite(self, module: Module, remarks: Remarks) -> bool:
         """Fold every function."""
+        called = {op.attributes["callee"] for op in module.walk() if op.name in CALLEES}
         changes = [
-            rewrite_function(function, remarks, RULES, max_text=self.max_text)
-            for function in module.functions.values()
+            rewrite_function(
+                function, remarks, RULES, max_text=self.max_text, is_called=name in called
+            )
+            for name, function in module.functions.items()
         ]
         return any(changes)

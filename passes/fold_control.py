@@ -1,8 +1,9 @@
 """Rules of `fold` for `cf.*` ops: known conditions, values that a loop or branch leaves alone."""
 
 from lmc.ir.core import Block, Op, Value
-from lmc.ir.types import BOOL
+from lmc.ir.types import BOOL, EFFECT
 from lmc.passes.analysis import Const, known_items
+from lmc.passes.demand import is_decision_free
 from lmc.passes.fold_values import holds_mutable
 from lmc.passes.rewriting import Rewriter, Rule, make_const
 
@@ -71,18 +72,22 @@ def simplify_branch_results(rewriter: Rewriter, op: Op) -> list[Op] | None:
 def _branch_result(
     rewriter: Rewriter, op: Op, result: Value, pair: tuple[Value, Value]
 ) -> list[Op] | None:
-    """Return the ops that give a result without the branch; None if it needs the branch."""
+    """Return the ops that give a result without the branch; None if it needs the branch.
+
+    A result that is the same in both arms still demands the calls behind the condition.
+    """
     facts = rewriter.facts
     if not facts.uses(result):
         return []
-    if pair[0] is pair[1] and rewriter.can_replace(result, pair[0]):
+    is_free = result.type == EFFECT or is_decision_free(op, facts)
+    if is_free and pair[0] is pair[1] and rewriter.can_replace(result, pair[0]):
         rewriter.remarks.fired("both arms give the same value", op)
         rewriter.replace(result, pair[0])
         return []
     left, right = map(facts.constant, pair)
     if left is None or right is None:
         return None
-    if same_constant(left, right):
+    if is_free and same_constant(left, right):
         rewriter.remarks.fired("both arms give the same constant", op)
         return [Op("val.const", [], [result], {"value": left.value}, [], op.location)]
     if (left.value, right.value) == (True, False) and _are_bools(left, right):
@@ -140,11 +145,14 @@ def simplify_carried(rewriter: Rewriter, op: Op) -> list[Op] | None:
     first = 1 if op.name == "cf.for" else 0
     body = op.blocks[0]
     dropped: list[int] = []
+    is_free = is_decision_free(op, rewriter.facts)
     for i, result in enumerate(op.results):
         init, argument = op.operands[first + i], body.arguments[first + i]
         given = rewriter.final(body.terminator.operands[1 + i])
         if _is_unread(rewriter, result, argument, body):
             dropped.append(i)
+        elif not (is_free or result.type == EFFECT):
+            continue  # it demands the calls that decide how often the loop runs
         elif _is_unchanged(rewriter, init, argument, given) and rewriter.can_replace(result, init):
             rewriter.remarks.fired("a carried value never changes", op)
             rewriter.replace(result, init)

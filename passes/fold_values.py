@@ -1,6 +1,7 @@
 """Rules of `fold` for `val.*` ops: constants, texts, lists of known length."""
 
 import re
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -8,7 +9,7 @@ from lmc.errors import RunError
 from lmc.ir.core import Op, Value, copy_attr
 from lmc.ir.evaluate import MAX_ITEMS, evaluate
 from lmc.ir.ops import SPECS
-from lmc.ir.types import BOOL, TEXT, Attr, is_attr
+from lmc.ir.types import BOOL, INT, PY, TEXT, Attr, Type, is_attr, type_of
 from lmc.passes.analysis import Child, Const, known_items
 from lmc.passes.rewriting import Rewriter, Rule, make_const, make_items
 from lmc.passes.totality import in_range
@@ -35,8 +36,12 @@ def fold_constants(rewriter: Rewriter, op: Op) -> list[Op] | None:
         rewriter.remarks.missed(f"the result of {op.name} is no constant or too large", op)
         return None
     rewriter.remarks.fired(f"{op.name} is {shown(results[0])}", op)
-    pairs = zip(op.results, results, strict=True)
-    return [Op("val.const", [], [v], {"value": x}, [], op.location) for v, x in pairs]
+    ops: list[Op] = []
+    for result, value in zip(op.results, results, strict=True):
+        if result.type == PY and not rewriter.is_count(result):
+            result.type = type_of(value)
+        ops.append(Op("val.const", [], [result], {"value": value}, [], op.location))
+    return ops
 
 
 def _is_open(rewriter: Rewriter, operand: Value, value: Attr) -> bool:
@@ -138,6 +143,53 @@ def format_of_text(rewriter: Rewriter, op: Op) -> list[Op] | None:
         return None
     rewriter.replace(op.result, value)
     return []
+
+
+def sum_to_concat(rewriter: Rewriter, op: Op) -> list[Op] | None:
+    """Write the sum of two texts as a concat, which merges with others."""
+    if op.attributes["op"] != "+" or not _are_texts([*op.operands, *op.results]):
+        return None
+    return [Op("val.concat", list(op.operands), op.results, {}, [], op.location)]
+
+
+def _are_texts(values: Sequence[Value]) -> bool:
+    return all(value.type == TEXT for value in values)
+
+
+def refine_type(rewriter: Rewriter, op: Op) -> list[Op] | None:
+    """Note that a method of a text that gives a text does so, and the like."""
+    result = op.results[0]
+    if result.type != PY or rewriter.is_count(result):
+        return None
+    kind = _result_type(op)
+    if kind is None:
+        return None
+    result.type = kind
+    return [op]
+
+
+def _result_type(op: Op) -> Type | None:
+    first = op.operands[0].type if op.operands else None
+    match op.name, op.attributes.get("name") or op.attributes.get("callee"):
+        case "val.method", name if first == TEXT and name in _TEXT_METHODS:
+            return TEXT
+        case "val.index" | "val.slice", _ if first == TEXT:
+            return TEXT
+        case "val.binary", _ if op.attributes["op"] == "+" and _are_texts(op.operands):
+            return TEXT
+        case "val.call", ("str" | "repr"):
+            return TEXT
+        case "val.call", "len":
+            return INT
+        case _:
+            return None
+
+
+_TEXT_METHODS = frozenset({
+    "capitalize", "casefold", "format", "join", "ljust", "lower", "lstrip", "removeprefix",
+    "removesuffix", "replace", "rjust", "rstrip", "strip", "swapcase", "title", "upper",
+})  # fmt: skip
+"""Methods of str that give a str."""
 
 
 def merge_concat(rewriter: Rewriter, op: Op) -> list[Op] | None:
@@ -260,6 +312,9 @@ RULES: dict[str, tuple[Rule, ...]] = {
     for name, spec in SPECS.items()
     if spec.is_pure and name not in _NOT_COMPUTED
 }
+for _name in ("val.method", "val.index", "val.slice", "val.binary", "val.call"):
+    RULES[_name] += (refine_type,)
+RULES["val.binary"] += (sum_to_concat,)
 RULES["val.truth"] += (truth_of_bool,)
 RULES["val.not"] += (not_of_not,)
 RULES["val.format"] += (format_of_text,)

@@ -26,7 +26,7 @@ REGISTRY: dict[str, tuple[str, str]] = {
 }
 """Module and class of every pass by its name; a pass is imported when it is asked for."""
 
-DEFAULT_PIPELINE = "fold,unroll,fold,dce,fold,hoist-prefix,fold,batch-forks,dce"
+DEFAULT_PIPELINE = "fold,unroll,fold,unroll,fold,dce,fold,hoist-prefix,fold,batch-forks,dce"
 """What `lmc compile` runs: exact passes only (level E)."""
 
 _ITEM = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\{([^{}]*)\})?\s*(?:,|$)")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from lmc.ir.core import Op, Value
 from lmc.ir.types import TEXT
-from lmc.passes.analysis import APPENDING, Facts
+from lmc.passes.analysis import APPENDING, Const, Facts
 from lmc.passes.rewriting import make_const
 
 _WORD = {"lm.begin": "role", "lm.end": "role", "lm.control": "token"}
@@ -34,12 +34,38 @@ def head_of(op: Op, facts: Facts) -> Head | None:
         return None
     if op.name != "lm.extend":
         return Head(op.name.removeprefix("lm."), str(op.attributes[_WORD[op.name]]), True)
-    text = facts.constant_text(op.operands[1])
-    if text is not None:
-        return Head("text", text, True) if text else None
-    parts = facts.op_of(op.operands[1], "val.concat")
-    lead = facts.constant_text(parts.operands[0]) if parts and parts.operands else None
-    return Head("text", lead, False) if lead else None
+    front = front_of(op.operands[1], facts)
+    return Head("text", front, facts.constant(op.operands[1]) is not None) if front else None
+
+
+def front_of(value: Value, facts: Facts) -> str:
+    """Return the constant text that a value begins with; "" if there is none.
+
+    Looks into constants, concats, sums of texts, and ends of those.
+    """
+    op = facts.op_of(value)
+    text = facts.constant_text(value)
+    if op is None or text is not None or value.type != TEXT:
+        return text or ""
+    match op.name:
+        case "val.concat" if op.operands:
+            return front_of(op.operands[0], facts)
+        case "val.binary" if op.attributes["op"] == "+":
+            return front_of(op.operands[0], facts)
+        case "val.slice":
+            start = _end_from(op, facts)
+            return "" if start is None else front_of(op.operands[0], facts)[start:]
+        case _:
+            return ""
+
+
+def _end_from(op: Op, facts: Facts) -> int | None:
+    """Return n of `x[n:]`."""
+    start, stop, step = op.operands[1:]
+    if any(facts.constant(bound) != Const(None) for bound in (stop, step)):
+        return None
+    number = facts.constant_int(start)
+    return number if number is not None and number >= 0 else None
 
 
 def common_head(heads: Sequence[Head], min_chars: int) -> Head | None:
@@ -85,20 +111,39 @@ def without_head(op: Op, head: Head, facts: Facts) -> list[Op]:
     """
     whole = head_of(op, facts)
     assert whole is not None
-    rest = whole.text[len(head.text) :] if head.kind == "text" else ""
-    if whole.is_whole and not rest:
+    if head.kind != "text" or (whole.is_whole and whole.text == head.text):
         return []
-    ops: list[Op] = []
-    lead: list[Value] = []
-    if rest:
-        ops.append(make_const(rest, op.location))
-        lead.append(ops[-1].result)
-    parts = None if whole.is_whole else facts.op_of(op.operands[1], "val.concat")
-    joined = lead + (parts.operands[1:] if parts is not None else [])
-    if len(joined) == 1 and joined[0].type == TEXT:
-        text = joined[0]
+    if whole.is_whole:
+        made = [make_const(whole.text[len(head.text) :], op.location)]
     else:
-        text = Value(TEXT, op.operands[1].hint)
-        ops.append(Op("val.concat", joined, [text], {}, [], op.location))
-    op.operands = [op.operands[0], text]
-    return [*ops, op]
+        made, value = _rest_of(op, len(head.text), facts)
+        if not made:
+            op.operands = [op.operands[0], value]
+            return [op]
+    op.operands = [op.operands[0], made[-1].result]
+    return [*made, op]
+
+
+def _rest_of(op: Op, taken: int, facts: Facts) -> tuple[list[Op], Value]:
+    """Return ops for the text that an op appends but for its first characters, and the text."""
+    value = op.operands[1]
+    source = facts.op_of(value, "val.concat", "val.slice")
+    if source is not None and source.name == "val.concat":
+        first = facts.constant_text(source.operands[0])
+        if first == front_of(value, facts)[:taken]:
+            return _joined(source.operands[1:], op)
+    start = 0
+    if source is not None and source.name == "val.slice":
+        start = _end_from(source, facts) or 0
+        value = source.operands[0]
+    bounds = [make_const(bound, op.location) for bound in (start + taken, None, None)]
+    result = Value(TEXT, op.operands[1].hint)
+    operands = [value, *(bound.result for bound in bounds)]
+    return [*bounds, Op("val.slice", operands, [result], {}, [], op.location)], result
+
+
+def _joined(parts: list[Value], op: Op) -> tuple[list[Op], Value]:
+    if len(parts) == 1 and parts[0].type == TEXT:
+        return [], parts[0]
+    result = Value(TEXT, op.operands[1].hint)
+    return [Op("val.concat", parts, [result], {}, [], op.location)], result

@@ -71,8 +71,11 @@ class Rewriter:
         new = self.final(new)
         if not is_assignable(new.type, old.type):
             return False
-        counts = any(op.name == "lm.fork" and i == 1 for op, i in self.facts.uses(old))
-        return not counts or is_assignable(new.type, INT) or new.type == old.type
+        return not self.is_count(old) or new.type in (INT, old.type)
+
+    def is_count(self, value: Value) -> bool:
+        """Whether a fork takes a value as its count, which must not be of another known type."""
+        return any(op.name == "lm.fork" and i == 1 for op, i in self.facts.uses(value))
 
     def replace(self, old: Value, new: Value) -> None:
         """Let `new` stand wherever `old` stood."""
@@ -151,11 +154,15 @@ def rewrite_function(
     rules: Mapping[str, Sequence[Rule]],
     *,
     max_text: int,
+    is_called: bool = True,
 ) -> bool:
-    """Apply rules until none fires; return whether any did."""
+    """Apply rules until none fires; return whether any did.
+
+    `is_called` says that other functions of the module call this one.
+    """
     changed = False
     for _ in range(MAX_ROUNDS):
-        rewriter = Rewriter(Facts.of(function), remarks, rules, max_text)
+        rewriter = Rewriter(Facts.of(function, is_called=is_called), remarks, rules, max_text)
         rewriter.block(function.body)
         swept = sweep_total(function)
         if not (rewriter.changed or swept):

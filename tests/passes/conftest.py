@@ -200,9 +200,15 @@ class ProgramMaker:
             makers[self._draw.randrange(len(makers))](b, scope, depth)
 
     def _text(self, b: Builder, scope: Scope) -> Value:
-        match self._draw.randrange(5):
+        match self._draw.randrange(7):
             case 0 if scope.texts:
                 return self._pick(scope.texts)
+            case 5 if scope.texts:
+                left = b.value("val.binary", [self._word(), self._pick(scope.texts)], op="+")
+                return b.value("val.binary", [left, self._word()], kind=TEXT, op="+")
+            case 6 if scope.values and self._draw.random() < 0.5:
+                value = scope.values[0]  # a text in the main program
+                return b.value("val.binary", ["tip " + self._word(), value], kind=TEXT, op="+")
             case 1 if scope.texts:
                 return b.value("val.concat", [self._word(), self._pick(scope.texts), self._word()])
             case 2 if scope.values:
