@@ -152,9 +152,10 @@ class Scheduler:
             EngineError: it can never fit the pool or the page table.
         """
         if seq.max_len > self.max_len:
+            place = "pool" if self.max_len == self.cache.num_slots else "model's context"
             raise EngineError(
                 f"the request may need {seq.max_len} tokens (context and output), "
-                f"but the pool holds {self.max_len}",
+                f"but the {place} holds {self.max_len}",
                 hint="shorten the prompt or lower max_tokens",
             )
         seq.arrival_step = self.step
