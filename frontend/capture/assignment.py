@@ -71,9 +71,9 @@ class Assignment(Calls):
         if is_state(value) or isinstance(value, Called):
             self.fail(node, f"{describe(value)} cannot be unpacked", "give it one name")
         if isinstance(value, (Ref, Element)) and has_states(kind_of(value)):
-            element = kind_of(value).element or PY
-            content = self.content(value, node)
-            self.emit("val.unpack", [content], [element] * len(targets), node)
+            content = self.members(value, node)
+            kind = content.type.element or PY
+            self.emit("val.unpack", [content], [kind] * len(targets), node)
             for index, target in enumerate(targets):
                 self.assign_target(target, self.element(value, Known(index), node))
             return

@@ -139,8 +139,8 @@ class Calls(Inlining):
         self, name: str, arguments: list[Abstract], keywords: dict[str, Abstract], node: ast.Call
     ) -> Abstract:
         match name, arguments:
-            case "zip", [_, *_] if not keywords:
-                return self.zipped(arguments, node)
+            case "zip", [_, *_] if self._is_strict(keywords) is not None:
+                return self.zipped(arguments, node, strict=self._is_strict(keywords) is True)
             case "enumerate", [value]:
                 return self.enumerated(value, keywords.get("start", Known(0)), node)
             case "enumerate", [value, start]:
@@ -158,6 +158,12 @@ class Calls(Inlining):
                     return self.host_object_call(_live(name), name, arguments, keywords, node)
                 plain = [self.listed(a, node) if isinstance(a, Iterable) else a for a in arguments]
                 return self.plain_call(name, plain, node, keywords)
+
+    def _is_strict(self, keywords: dict[str, Abstract]) -> bool | None:
+        """Return zip's strict=, None where it is not a constant."""
+        strict = keywords.get("strict", Known(False))
+        known = isinstance(strict, Known) and set(keywords) <= {"strict"}
+        return bool(strict.value) if isinstance(strict, Known) and known else None
 
     def plain_call(  # type: ignore[override]
         self,
@@ -184,7 +190,7 @@ class Calls(Inlining):
 
     def _states_call(self, name: str, every: list[Abstract], node: ast.AST) -> Abstract:
         """len(forks), list(forks), bool(states)."""
-        operand = self.content(every[0], node)
+        operand = self.members(every[0], node)
         kind = operand.type if name == "list" else call_type(name, [operand.type])
         made = self.emit("val.call", [operand], [kind], node, callee=name)[0]
         found = self.derived(made, every)

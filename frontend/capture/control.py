@@ -4,7 +4,7 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lmc.frontend.capture.emitter import Emitter, OpenLoop, kind_of
+from lmc.frontend.capture.emitter import Emitter, OpenLoop, is_state, kind_of
 from lmc.frontend.capture.merge import (
     Merger,
     RefShape,
@@ -19,8 +19,10 @@ from lmc.frontend.capture.merge import (
 )
 from lmc.frontend.capture.store import Key, Store
 from lmc.frontend.capture.values import (
+    OBJECT,
     Abstract,
     Cell,
+    Element,
     Known,
     Plain,
     Ref,
@@ -54,6 +56,12 @@ class ControlFlow(Emitter):
             return Known(bool(abstract.value))
         if kind_of(abstract) == BOOL and isinstance(abstract, Plain):
             return abstract
+        if isinstance(abstract, Element) and abstract.kind == OBJECT:
+            operands = [self.raw(abstract.index, node), self.constant(None, node)]
+            made = self.emit("val.compare", operands, [PY], node, op="is not")[0]
+            return Plain(self.emit("val.truth", [made], [BOOL], node)[0])
+        if is_state(abstract):
+            return Known(True)
         value = self.read(abstract, node)
         return Plain(self.emit("val.truth", [value], [BOOL], node)[0])
 

@@ -8,6 +8,7 @@ from lmc.frontend.capture.environment import Environment
 from lmc.frontend.capture.frame import MISSING
 from lmc.frontend.capture.store import cells_of, depth_of, root_cell
 from lmc.frontend.capture.values import (
+    OBJECT,
     VOID,
     Abstract,
     Cell,
@@ -64,7 +65,7 @@ class Displays(Environment):
     def list_of(self, node: ast.AST, items: list[Abstract]) -> Ref:
         """Make a list of values or states."""
         kind = self._common_kind(items, node)
-        values = [self.content(item, node) for item in items]
+        values = [self.held(item, node) for item in items]
         value = self.emit("val.list", values, [list_of(ir_type(kind))], node)[0]
         cell = Cell(list_of(kind))
         self.store.contents[cell] = value
@@ -92,6 +93,8 @@ class Displays(Environment):
         self.hold(item, place)
 
     def _is_doubled(self, item: Abstract, container: Cell) -> bool:
+        if kind_of(item) == OBJECT:
+            return False
         for cell in cells_of(item):
             if not self.aliases.related(cell, container):
                 continue
@@ -122,7 +125,7 @@ class Displays(Environment):
         ]
         kind = self._common_kind([value for _, value in pairs], node) if pairs else VOID
         operands = [item for key, value in pairs
-                    for item in (self.read(key, node), self.content(value, node))]  # fmt: skip
+                    for item in (self.read(key, node), self.held(value, node))]  # fmt: skip
         made = self.emit("val.dict", operands, [DICT], node)[0]
         cell = Cell(dict_of(kind) if has_states(kind) or not pairs else DICT)
         self.store.contents[cell] = made

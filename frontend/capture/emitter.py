@@ -11,6 +11,7 @@ from lmc.frontend.capture.store import Aliases, Store, cells_of, depth_of, root_
 from lmc.frontend.capture.values import (
     CALLED,
     IMMUTABLE,
+    OBJECT,
     Abstract,
     Broken,
     Called,
@@ -111,7 +112,7 @@ class Emitter:
     def read(self, abstract: Abstract, node: ast.AST) -> Value:
         """Return plain data as an SSA value; anything else is a graph break."""
         if isinstance(abstract, (Ref, Element)) and has_states(kind_of(abstract)):
-            what = "a state" if kind_of(abstract) == STATE else "a list or dict of states"
+            what = "a state" if is_state(abstract) else "a list or dict of states"
             self.fail(node, f"{what} is used where plain data is needed",
                       "read from it, as s.text() or s['name'] do")  # fmt: skip
         return self.content(abstract, node)
@@ -132,6 +133,7 @@ class Emitter:
                 return self.store.contents[cell]
             case Element(container, index, kind):
                 operands = [self.raw(container, node), self.raw(index, node)]
+                kind = kind_of(container).element or kind
                 return self.emit("val.index", operands, [ir_type(kind)], node)[0]
             case Tuple(items):
                 return self.emit(
@@ -259,6 +261,8 @@ class Emitter:
 
     def hold(self, abstract: Abstract, place: Abstract) -> None:
         """Note that the container at a place now holds a value."""
+        if kind_of(abstract) == OBJECT:
+            return
         container, depth = root_cell(place), depth_of(place) + 1
         for cell in cells_of(abstract):
             if isinstance(abstract, Element):
@@ -287,7 +291,7 @@ def kind_of(abstract: Abstract) -> Type:
 
 def is_state(abstract: Abstract) -> bool:
     """Whether a value is a state."""
-    return isinstance(abstract, (Ref, Element)) and kind_of(abstract) == STATE
+    return isinstance(abstract, (Ref, Element)) and kind_of(abstract) in (STATE, OBJECT)
 
 
 def describe(abstract: Abstract) -> str:
@@ -302,7 +306,9 @@ def describe(abstract: Abstract) -> str:
         case HostObject(name=name):
             return f"'{name}'"
         case Ref() | Element() if has_states(kind_of(abstract)):
-            return "a state" if kind_of(abstract) == STATE else "a collection of states"
+            return "a state" if is_state(abstract) else "a collection of states"
+        case Undefined(name=name):
+            return f"'{name}', which has no value yet,"
         case Known() | Plain() | Ref() | Element() | Tuple():
             return "plain data"
         case _:

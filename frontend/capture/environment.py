@@ -7,8 +7,8 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 from lmc.frontend import dsl
-from lmc.frontend.capture.control import ControlFlow
 from lmc.frontend.capture.frame import MISSING
+from lmc.frontend.capture.indexed import IndexedStates
 from lmc.frontend.capture.values import (
     Abstract,
     Builtin,
@@ -49,7 +49,7 @@ BUILTINS = _known_builtins()
 """Functions that capture knows, by the identity of the live object."""
 
 
-class Environment(ControlFlow):
+class Environment(IndexedStates):
     """Looks names up and turns live objects into abstract values."""
 
     def lookup(self, name: str, node: ast.AST) -> Abstract:

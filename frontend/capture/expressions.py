@@ -11,6 +11,7 @@ from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.types import binary_type, index_type
 from lmc.frontend.capture.values import (
     CALLED,
+    OBJECT,
     Abstract,
     Broken,
     Called,
@@ -194,7 +195,7 @@ class Expressions(Displays):
         kind = join_kinds(plain_list(kind_of(left)), plain_list(kind_of(right)))
         if op != "+" or kind is None or kind.name != "list":
             self.fail(node, f"'{op}' on lists of states cannot be captured", "append one by one")
-        operands = [self.content(left, node), self.content(right, node)]
+        operands = [self.members(left, node), self.members(right, node)]
         made = self.emit("val.binary", operands, [ir_type(kind)], node, op=op)[0]
         found = self.derived(made, [left, right])
         assert isinstance(found, Ref)
@@ -274,13 +275,19 @@ class Expressions(Displays):
         if op in ("in", "not in") and (is_state(right) or isinstance(right, Called)):
             found = Plain(self.variable_op("lm.has", right, left, node))
             return found if op == "in" else self.negate(found, node)
-        if op in ("is", "is not") and self._is_none(left, right):
-            return Known(op == "is not")
+        if op in ("is", "is not"):
+            if self._is_none(left, right):
+                return Known(op == "is not")
+            left, right = (self._number_or(side) for side in (left, right))
         folded = self._folded("val.compare", {"op": op}, [left, right])
         if folded is not None and not op.startswith("is"):
             return folded
         operands = [self.read(left, node), self.read(right, node)]
         return Plain(self.emit("val.compare", operands, [PY], node, op=op)[0])
+
+    def _number_or(self, side: Abstract) -> Abstract:
+        """Return the number of a state by number, which may be None."""
+        return side.index if isinstance(side, Element) and side.kind == OBJECT else side
 
     def _is_none(self, left: Abstract, right: Abstract) -> bool:
         """Whether something that is surely an object of its own is compared with None."""
@@ -289,7 +296,9 @@ class Expressions(Displays):
             side for side in (left, right) if not (isinstance(side, Known) and side.value is None)
         ]
         return len(pair) == 1 and (
-            isinstance(pair[0], own) or is_state(pair[0]) or kind_of(pair[0]).element is not None
+            isinstance(pair[0], own)
+            or kind_of(pair[0]) == STATE
+            or kind_of(pair[0]).element is not None
         )
 
     variable_op: Callable[[str, Abstract, Abstract, ast.AST], Value]
@@ -370,6 +379,9 @@ class Expressions(Displays):
             index = Plain(self.read(index, node))
         if not isinstance(index, (Known, Plain)):
             self.fail(node, f"{describe(index)} cannot be an index", "index by a number or key")
+        if kind == OBJECT:
+            operands = [self.members(container, node), self.raw(index, node)]
+            return self.numbered(self.emit("val.index", operands, [INT], node)[0])
         made = Element(container, index, kind)
         return self.unpack_called(made, node) if kind == CALLED else made
 
@@ -386,7 +398,7 @@ class Expressions(Displays):
         if isinstance(container, Tuple) and all(isinstance(b, Known) for b in bounds):
             return Tuple(container.items[slice(*(b.value for b in bounds if isinstance(b, Known)))])
         kind = kind_of(container)
-        base = self.content(container, node) if has_states(kind) else self.read(container, node)
+        base = self.members(container, node) if has_states(kind) else self.read(container, node)
         operands = [base, *(self.read(bound, node) for bound in bounds)]
         made = self.emit("val.slice", operands, [base.type], node)[0]
         found = self.derived(made, [container])

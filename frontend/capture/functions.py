@@ -78,41 +78,54 @@ class ModuleCapture:
         if function not in self._names:
             name = self._free_name(function.__name__)
             self._names[function] = name
+            try:
+                self._walk(function, name, "program")
+            except CaptureError as error:
+                self._walk_indexed(function, name, error)
+        return self._names[function]
+
+    def _walk_indexed(self, function: FunctionType, name: str, error: CaptureError) -> None:
+        """Walk a program again with its states by number; tell the first error if that fails."""
+        try:
+            self._walk(function, name, "program", is_indexed=True)
+        except CaptureError:
+            raise error from None
+
+    def _walk(
+        self, function: FunctionType, name: str, kind: str, *, is_indexed: bool = False
+    ) -> None:
+        """Walk a function's body; on a graph break everything is as it was."""
+        before = dict(self.module.functions), dict(self._names), dict(self.host)
+        guards = dict(self._guards), dict(self._watched)
+        try:
             source, node = self.find(function)
             captured = FunctionCapture(self, function, source, node)
-            # Reserved before the walk, so that a program may call itself.
-            made = captured.shell(name, "program")
+            made = captured.shell(name, kind)
+            # Known before the walk, so that a function may call itself.
             self.module.functions[name] = made
-            captured.walk_program(made)
-        return self._names[function]
+            if kind == "program":
+                captured.walk_program(made, is_indexed=is_indexed)
+            else:
+                captured.walk_helper(made)
+        except CaptureError:
+            self.module.functions, self._names, self.host = before
+            self._guards, self._watched = guards
+            raise
 
     def helper(self, function: FunctionType) -> str | None:
         """Return the name of an embedded function of plain values, None if it cannot be one."""
         if function in self._refused or self.uses_language(function):
             return None
         if function not in self._names:
+            name = self._free_name(function.__name__)
+            self._names[function] = name
             try:
-                self._embed(function)
+                self._walk(function, name, "helper")
             except CaptureError as error:
+                del self._names[function]
                 self._refused[function] = error
                 return None
         return self._names[function]
-
-    def _embed(self, function: FunctionType) -> None:
-        before = dict(self.module.functions), dict(self._names), dict(self.host)
-        guards = dict(self._guards), dict(self._watched)
-        try:
-            source, node = self.find(function)
-            name = self._free_name(function.__name__)
-            self._names[function] = name
-            captured = FunctionCapture(self, function, source, node)
-            made = captured.shell(name, "helper")
-            self.module.functions[name] = made
-            captured.walk_helper(made)
-        except CaptureError:
-            self.module.functions, self._names, self.host = before
-            self._guards, self._watched = guards
-            raise
 
     def _free_name(self, name: str) -> str:
         wanted, number = name, 1
@@ -249,15 +262,20 @@ class FunctionCapture(Patterns):
         return Function(name, kind, params, Block(values), dict(attributes),
                         self.frame.source.locate(self.node))  # fmt: skip
 
-    def walk_program(self, made: Function) -> None:
-        """Walk the body of a program."""
+    def walk_program(self, made: Function, *, is_indexed: bool) -> None:
+        """Walk the body of a program, with its states by number if asked."""
         self._enter(made)
         state = self.node.args.posonlyargs or self.node.args.args
         name = state[0].arg
-        cell = Cell(STATE, name)
-        self.store.contents[cell] = self.emit("lm.prompt", [], [STATE], state[0])[0]
-        self.store.contents[cell].hint = name
-        self.root = Ref(cell)
+        prompt = self.emit("lm.prompt", [], [STATE], state[0])[0]
+        prompt.hint = name
+        if is_indexed:
+            self.root = self.open_heap(prompt, state[0])
+            made.attributes["indexed_states"] = True
+        else:
+            cell = Cell(STATE, name)
+            self.store.contents[cell] = prompt
+            self.root = Ref(cell)
         self.store.names[0, name] = self.root
         value = self._walk_function()
         end = self.end_node()

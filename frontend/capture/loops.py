@@ -52,7 +52,7 @@ class Loops(PieceBuilder):
 
     def _states(self, value: Ref | Element, node: ast.AST) -> Iterable:
         """Loop over the slots of a container of states, so that each can be changed in place."""
-        container = self.content(value, node)
+        container = self.members(value, node)
         if kind_of(value).name == "dict":
             items = self.emit("val.method", [container], [list_of(PY)], node, name="keys")[0]
             return Iterable(items, Plain, (root_cell(value),), is_once=False)

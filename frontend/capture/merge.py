@@ -12,6 +12,7 @@ from lmc.frontend.capture.emitter import Emitter, describe, kind_of
 from lmc.frontend.capture.store import Aliases, Key, Store, depth_of, root_cell
 from lmc.frontend.capture.values import (
     IMMUTABLE,
+    OBJECT,
     VOID,
     Abstract,
     Broken,
@@ -141,6 +142,9 @@ class Merger:
         missing = Undefined("an element")
         known = left if isinstance(left, Element) else right
         assert isinstance(known, Element)
+        if known.kind == OBJECT:
+            # A state by number may be None on some paths, as any number may.
+            left, right, entry = (_numbered(side, known) for side in (left, right, entry))
         for side in (left, right):
             if isinstance(side, Element):
                 if not same(side.container, known.container) or side.kind != known.kind:
@@ -228,6 +232,7 @@ def scalars(shape: Shape, side: Abstract, emitter: Emitter, node: ast.AST) -> li
             return [emitter.raw(side, node)]
         case ElementShape(index=index):
             inner = side.index if isinstance(side, Element) else Undefined("an element")
+            inner = side if side == Known(None) else inner
             return scalars(index, inner, emitter, node)
         case TupleShape(items):
             inner_sides = (
@@ -303,6 +308,12 @@ def _fits(source: Type, target: Type) -> bool:
     if source.name == target.name == "list" and source.element and target.element:
         return _fits(source.element, target.element)
     return False
+
+
+def _numbered(side: Abstract, known: Element) -> Abstract:
+    if isinstance(side, Known) and side.value is None:
+        return Element(known.container, side, known.kind)
+    return side
 
 
 def _is_scalar(abstract: Abstract) -> bool:

@@ -9,7 +9,9 @@ from lmc.frontend.capture.store import cells_of, depth_of, root_cell
 from lmc.frontend.capture.types import PICKING_METHODS, method_type
 from lmc.frontend.capture.values import (
     CALLED,
+    FAMILY,
     GROUP,
+    OBJECT,
     Abstract,
     Broken,
     Called,
@@ -74,7 +76,7 @@ class Methods(States):
         if is_state(receiver):
             return self.state_method(receiver, name, node)
         kind = kind_of(receiver)
-        if kind == GROUP:
+        if kind in (GROUP, FAMILY):
             if name != "join":
                 self.fail(node, f"the children of a fork have no method '{name}'",
                           "use +=, indexing, loops and join(), or list(forks)")  # fmt: skip
@@ -231,6 +233,8 @@ class Methods(States):
         """Return what pop takes out, read from the container as it was before."""
         at = index or [self.constant(-1, node)]
         value = self.emit("val.index", [base, at[0]], [ir_type(element)], node)[0]
+        if element == OBJECT:
+            return self.numbered(value)
         if element == CALLED:
             pair = self.emit("val.unpack", [value], [Type("state"), PY], node)
             state = self.fresh(pair[0], external="the state of a program that has ended")
@@ -268,7 +272,7 @@ class Methods(States):
         if wanted is None and (has_states(kind) or has_states(kind_of(item))):
             self.fail(node, "states and plain data in one list cannot be captured",
                       "keep the states in a list of their own")  # fmt: skip
-        base, value = self.content(place, node), self.content(item, node)
+        base, value = self.content(place, node), self.held(item, node)
         result = ir_type(list_of(wanted)) if wanted is not None else base.type
         made, _ = self.emit("val.mutate", [base, value], [result, PY], node, name="append")
         if wanted is not None and isinstance(place, Ref):
@@ -289,7 +293,7 @@ class Methods(States):
         if kind is None or kind.name != "list":
             self.fail(node, "states and plain data in one list cannot be captured",
                       "keep the states in a list of their own")  # fmt: skip
-        operands = [self.content(place, node), self.content(items, node)]
+        operands = [self.content(place, node), self.members(items, node)]
         made, _ = self.emit("val.mutate", operands, [ir_type(kind), PY], node, name="extend")
         self._widen(place, kind)
         self.write(place, made, node)
@@ -318,11 +322,13 @@ class Methods(States):
             self.mutate(place, "__setitem__", [key, value], {}, node)
             return
         element = join_kinds(kinds[0].element, kinds[1]) if kinds[0].element else None
+        if kinds[0] == FAMILY:
+            self.fail(node, "a child of a fork cannot be replaced here", "make a list of them")
         if element is None:
             self.fail(node, "states and plain data in one collection cannot be captured",
                       "keep the states in a list or dict of their own")  # fmt: skip
         self.check_not_iterated(place, node)
-        operands = [self.content(place, node), self.read(key, node), self.content(value, node)]
+        operands = [self.content(place, node), self.read(key, node), self.held(value, node)]
         kind = Type(kinds[0].name, element)
         made, _ = self.emit("val.mutate", operands, [ir_type(kind), PY], node, name="__setitem__")
         self.forget_slots(root_cell(place), node)

@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from lmc.frontend.capture.host_calls import HostCalls
-from lmc.frontend.capture.values import Abstract, Called, Cell, Ref
+from lmc.frontend.capture.values import Abstract, Called, Cell, Element, Ref
 from lmc.ir.core import Value
 from lmc.ir.types import EFFECT, PY, STATE, Attr, is_attr
 
@@ -20,7 +20,7 @@ RUN_DEFAULTS = frozenset({
 class NestedPrograms(HostCalls):
     """Walks calls of programs."""
 
-    root: Ref | None = None
+    root: Ref | Element | None = None
 
     def program_call(self, program: Any, node: ast.Call) -> Abstract:
         """Call another program: a state of its own, which ends with the call."""

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from lmc.frontend.capture.emitter import is_state, kind_of
 from lmc.frontend.capture.loops import Loops
 from lmc.frontend.capture.values import (
+    FAMILY,
     GROUP,
     Abstract,
     Called,
@@ -138,7 +139,7 @@ class States(Loops):
 
     # Forks.
 
-    def fork(self, place: Abstract, count: ast.expr | None, node: ast.AST) -> Ref:
+    def fork(self, place: Abstract, count: ast.expr | None, node: ast.AST) -> Abstract:
         """Fork a state into a group."""
         number = Known(1) if count is None else self.expression(count)
         attributes: dict[str, Attr] = {}
@@ -153,16 +154,25 @@ class States(Loops):
 
     def _forked(
         self, place: Abstract, operands: list[Value], attributes: dict[str, Attr], node: ast.AST
-    ) -> Ref:
+    ) -> Abstract:
+        children = self._fork_op(place, operands, attributes, node)
+        if self.heap is not None:
+            return self.keep_children(place, children, node)
         assert isinstance(place, (Ref, Element))
+        cell = Cell(GROUP, "forks", parent=place)
+        self.store.contents[cell] = children
+        return Ref(cell)
+
+    def _fork_op(
+        self, place: Abstract, operands: list[Value], attributes: dict[str, Attr], node: ast.AST
+    ) -> Value:
+        """Make the op and put the parent back; return the list of children."""
         self.check_callable(place, node)
         before = self.content(place, node)
         kinds = [STATE, list_of(STATE)]
         parent, made = self.emit("lm.fork", [before, *operands], kinds, node, **attributes)
         self.count_call(place, parent, before.hint, node)
-        cell = Cell(GROUP, "forks", parent=place)
-        self.store.contents[cell] = made
-        return Ref(cell)
+        return made
 
     def count_call(self, place: Abstract, state: Value, hint: str, node: ast.AST) -> None:
         """Put back a state on which a call was counted, its text unchanged."""
@@ -171,30 +181,33 @@ class States(Loops):
         self.assign_content(place, state, node)
         self.mark_called(place, node)
 
-    def copy_state(self, place: Abstract, node: ast.AST) -> Ref:
+    def copy_state(self, place: Abstract, node: ast.AST) -> Abstract:
         """Copy a state: a fork of one."""
-        group = self._forked(place, [], {"count": 1}, node)
+        children = self._fork_op(place, [], {"count": 1}, node)
+        if self.heap is not None:
+            return self.keep_child(children, node)
         zero = self.constant(0, node)
-        made = self.emit("val.index", [self.store.contents[group.cell], zero], [STATE], node)[0]
         cell = Cell(STATE, "copy")
-        self.store.contents[cell] = made
-        del self.store.contents[group.cell]
+        self.store.contents[cell] = self.emit("val.index", [children, zero], [STATE], node)[0]
         return Ref(cell)
 
     def group_of(self, abstract: Abstract) -> bool:
         """Whether a value is what a fork gave."""
-        return isinstance(abstract, (Ref, Element)) and kind_of(abstract) == GROUP
+        return isinstance(abstract, (Ref, Element)) and kind_of(abstract) in (GROUP, FAMILY)
 
     def join_group(self, group: Abstract, arguments: list[ast.expr], node: ast.Call) -> Abstract:
         """Walk forks.join(mode)."""
         mode = self.static(arguments[0]) if arguments else JOIN_MODES[0]
         if mode not in JOIN_MODES or len(arguments) > 1:
             self.fail(node, "join takes one constant mode", f"one of {', '.join(JOIN_MODES)}")
-        if not isinstance(group, Ref) or group.cell.parent is None:
+        if kind_of(group) == FAMILY:
+            parent, children = self.family_parts(group, node)
+        elif not isinstance(group, Ref) or group.cell.parent is None:
             self.fail(node, "which state these forks came from is not known here",
                       "join them where they were forked, under their own name")  # fmt: skip
-        parent = group.cell.parent
-        operands = [self.content(parent, node), self.content(group, node)]
+        else:
+            parent, children = group.cell.parent, self.content(group, node)
+        operands = [self.content(parent, node), children]
         made = self.emit("lm.join", operands, [STATE], node, mode=mode)[0]
         made.hint = operands[0].hint
         self.write(parent, made, node)

@@ -22,6 +22,12 @@ VOID = Type("void")
 GROUP = Type("group", STATE)
 """Kind of what a fork gives: a list of states that knows `+=` for all and `join`."""
 
+OBJECT = Type("object")
+"""Kind of a state that is known by its number (see `indexed`)."""
+
+FAMILY = Type("family", OBJECT)
+"""Kind of what a fork gives where states are known by number."""
+
 CALLED = Type("called")
 """Kind of what a nested program gives: its final state and its return value."""
 
@@ -35,7 +41,7 @@ def dict_of(element: Type) -> Type:
 
 def has_states(kind: Type) -> bool:
     """Whether values of a kind are or hold states."""
-    if kind in (STATE, CALLED):
+    if kind in (STATE, CALLED, OBJECT):
         return True
     return kind.element is not None and has_states(kind.element)
 
@@ -46,7 +52,9 @@ def ir_type(kind: Type) -> Type:
         return DICT
     if kind == GROUP:
         return list_of(STATE)
-    if kind in (CALLED, VOID):
+    if kind == OBJECT:
+        return INT
+    if kind in (CALLED, VOID, FAMILY):
         return PY
     if kind.name == "list" and kind.element is not None:
         return list_of(ir_type(kind.element))
@@ -55,6 +63,8 @@ def ir_type(kind: Type) -> Type:
 
 def plain_list(kind: Type) -> Type:
     """Return the kind of a new list with the members of another."""
+    if kind == FAMILY:
+        return list_of(OBJECT)
     return list_of(STATE) if kind == GROUP else kind
 
 

@@ -13,7 +13,7 @@ def two_names(s, flag):
     ys = xs
     ys.append(1)
     xs += [2]
-    xs = xs + [3]
+    xs = xs + [3]  # noqa: RUF005
     ys.append(4)
     if flag:
         zs = xs
@@ -151,6 +151,81 @@ def passed(s):
     return [s.text(), xs, [c.text() for c in children]]
 
 
+@lmc.function
+def best_of(s, n):
+    """A name that is None until a state is found."""
+    forks = s.fork(n)
+    forks += lmc.gen("v", max_tokens=3)
+    best = None
+    for fork in forks:
+        if best is None or len(fork["v"]) > len(best["v"]):
+            best = fork
+    if not best:
+        return None
+    best += " is best"
+    return [best.text(), [fork.text() for fork in forks]]
+
+
+@lmc.function
+def ambiguous(s, flag):
+    """Two names that may or may not be one state."""
+    a, b = s.copy(), s.copy()
+    c = a if flag else b
+    c += "c" + lmc.gen("v", max_tokens=1)
+    a += "a"
+    twice = [c, c, b]
+    twice[0] += "0"
+    twice[1] += "1"
+    for state in twice:
+        state += "."
+    return [a.text(), b.text(), c.text()]
+
+
+@lmc.function
+def joined_backwards(s, width):
+    """Groups kept in a list, joined from the last to the first."""
+    groups = []
+    plans = s.fork(width)
+    plans += "plan" + lmc.gen("plan", max_tokens=2)
+    groups.append(plans)
+    solved = []
+    for plan in plans:
+        forks = plan.fork(width)
+        forks += "solve" + lmc.gen("solution", max_tokens=2)
+        groups.append(forks)
+        solved.extend(forks)
+    for solution in solved:
+        forks = solution.fork(1)
+        forks += "rate" + lmc.gen("score", max_tokens=1)
+        groups.append(forks)
+    for group in reversed(groups):
+        group.join()
+    s += lmc.gen("end", max_tokens=1)
+    return [s["plan"], s["solution"], s["score"]]
+
+
+@lmc.function
+def frontier(s, depth):
+    """A beam: the kept states of each round are forked in the next."""
+    s += "start"
+    kept = [s.copy()]
+    for step in range(depth):
+        grown = []
+        for state in kept:
+            for child in state.fork(2):
+                child += f" {step}" + lmc.gen("v", max_tokens=1)
+                grown.append(child)
+        ranked = sorted(grown, key=lambda state: len(state.text()), reverse=True)
+        kept = ranked[:2]
+        kept[0] += "*"
+    named = {"best": kept[0]}
+    named["best"] += "!"
+    if depth > 1:
+        late = kept[-1]
+        late += "?"
+    return [state.text() for state in kept]
+
+
 ARGUMENTS = {
     "two_names": [{"flag": True}, {"flag": False}],
     "copies": [{}],
@@ -160,6 +235,10 @@ ARGUMENTS = {
     "containers": [{"data": ["a", "cc", "b", "a"]}],
     "loop_carried": [{"k": 3}, {"k": 0}],
     "passed": [{}],
+    "best_of": [{"n": 3}, {"n": 0}],
+    "ambiguous": [{"flag": True}, {"flag": False}],
+    "joined_backwards": [{"width": 2}],
+    "frontier": [{"depth": 2}, {"depth": 0}],
 }
 
 SCRIPTS = [{}]

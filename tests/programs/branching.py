@@ -111,7 +111,7 @@ def chains(s, question):
     """Several chains with different starts, merged."""
     s += "Question: " + question + "\n"
     forks = s.fork(len(CHAINS))
-    for fork, (name, start) in zip(forks, CHAINS.items()):
+    for fork, (name, start) in zip(forks, CHAINS.items(), strict=True):
         fork += name + ": " + start
         fork += lmc.gen("chain", max_tokens=6, temperature=0.3)
     s += "Chains:\n"
@@ -125,10 +125,10 @@ def rate(s, article):
     """Six judges, merged, two tokens."""
     s += "Article: " + article + "\n"
     judges = s.fork(6)
-    for judge, dimension in zip(judges, DIMENSIONS):
+    for judge, dimension in zip(judges, DIMENSIONS, strict=False):
         judge += "Judge its " + dimension + "." + lmc.gen("judgment", max_tokens=6, stop="END")
     verdicts = [judge["judgment"].strip().split("\n")[0] for judge in judges]
-    s += "\n".join(f"{d}: {v}" for d, v in zip(DIMENSIONS, verdicts)) + "\nScore:"
+    s += "\n".join(f"{d}: {v}" for d, v in zip(DIMENSIONS, verdicts, strict=True)) + "\nScore:"
     s += lmc.gen("score", max_tokens=2)
     return verdicts
 
@@ -141,10 +141,10 @@ def judge(s, essay):
     if s["related"] == "no":
         return {"grade": None}
     forks = s.fork(3)
-    for fork, dimension in zip(forks, DIMENSIONS[:3]):
+    for fork, dimension in zip(forks, DIMENSIONS[:3], strict=True):
         fork += f"\nOn {dimension}:" + lmc.gen("judgment", max_tokens=6, stop="END")
     merged = ""
-    for fork, dimension in zip(forks, DIMENSIONS):
+    for fork, dimension in zip(forks, DIMENSIONS):  # noqa: B905
         merged += dimension + ": " + fork["judgment"] + "\n"
     s += merged + "Summary:" + lmc.gen("summary", max_tokens=8)
     s += "\nGrade: " + lmc.gen("grade", max_tokens=3, regex="[A-D][+-]?")

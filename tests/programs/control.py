@@ -55,7 +55,7 @@ def shortcuts(s, a, b):
     """and, or, chains, conditional expressions, by value."""
     c = a or b
     d = a and b
-    e = not a and b or "none"
+    e = (not a and b) or "none"
     f = a if b else c
     g = 0 < len(str(a)) < 4 <= 4
     h = (a and s.text()) or "nothing"
@@ -171,7 +171,7 @@ def formats(s, x, y):
     """f-string formats, conversions, methods, slices."""
     s += f"{x:>5}|{x!r}|{y:.2f}|{y:{x}}|{'nested ' + f'{x}'}|{x}{y}"
     text = s.text()
-    return [text[1:4], text[-2:], text[::2][:3], text.split("|")[1:2], "%s-%d" % (x, 3), -x, ~x]
+    return [text[1:4], text[-2:], text[::2][:3], text.split("|")[1:2], "%s-%d" % (x, 3), -x, ~x]  # noqa: UP031
 
 
 @lmc.function
@@ -181,7 +181,7 @@ def maybe_undefined(s, flag):
         value = "set"
     for i in range(3):
         if i > 0:
-            s += last
+            s += last  # noqa: F821
         last = f"{i}"
     s += last
     if flag:
