@@ -55,7 +55,7 @@ class ConstraintCache:
 
     def _compile(self, constraint: Constraint, entry: "Future[RegexConstraint]") -> None:
         try:
-            entry.set_result(RegexConstraint.compile(constraint.source, self.tokenizer))
+            entry.set_result(self._build(constraint))
         except ConstraintError as error:
             entry.set_exception(error)
         except BaseException as error:
@@ -65,6 +65,13 @@ class ConstraintCache:
             raise
         with self._lock:
             self._evict()
+
+    def _build(self, constraint: Constraint) -> RegexConstraint:
+        if constraint.kind != "regex":
+            raise ConstraintError(
+                f"constraint of unknown kind {constraint.kind!r}", hint="write it as a regex"
+            )
+        return RegexConstraint.compile(constraint.source, self.tokenizer)
 
     def _evict(self) -> None:
         """Drop the least recently used constraints, but never the last one."""

@@ -211,3 +211,7 @@ class RegexMatcher:
         if self.is_ended or self.can_end():
             return None
         return self.constraint.mask(self.state).only
+
+    def forced_bytes(self) -> bytes:
+        """Return the bytes that must come next; empty where there is a choice or an end."""
+        return b"" if self.is_ended else self.constraint.dfa.forced_bytes(self.state)

@@ -1,10 +1,8 @@
-"""Regular constraints: masks against brute force, matchers, traps, the cache, threads."""
+"""Regular constraints: masks against brute force, matchers, ends, states that lead nowhere."""
 
 import random
 import re
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import numpy as np
@@ -14,11 +12,8 @@ from lmc.codegen.target import load_target, oracle_target
 from lmc.codegen.tokenizer import FastTokenizer
 from lmc.errors import ConstraintError, EngineError
 from lmc.ir.automata import compile_regex
-from lmc.ir.calls import Constraint
 from lmc.models_store import find_packaged
-from lmc.runtime.constraint import ConstraintCache, RegexConstraint, RegexMatcher
-from lmc.runtime.constraint import regex as regex_module
-from lmc.runtime.constraint.vocabulary import build_vocabulary, vocabulary_of
+from lmc.runtime.constraint import RegexConstraint, RegexMatcher
 
 EMOJI = "😀".encode()
 PIECES = [
@@ -254,6 +249,18 @@ def test_single_token() -> None:
     assert bits(matcher) == {PIECES.index(b":")}
 
 
+def test_forced_bytes_follow_the_place_in_the_text() -> None:
+    matcher = constraint('[xy]: "(?:yes|no)"').matcher()
+    assert matcher.forced_bytes() == b""
+    matcher.accept_token(PIECES.index(b"y"))
+    assert matcher.forced_bytes() == b': "'
+    for piece in (b":", b" ", b'"', b"no", b'"'):
+        matcher.accept_token(PIECES.index(piece))
+    assert matcher.forced_bytes() == b""
+    matcher.accept_token(END)
+    assert matcher.forced_bytes() == b""
+
+
 def test_same_bytes_under_two_ids_are_both_allowed() -> None:
     ids = {i for i, piece in enumerate(PIECES) if piece == b"ab"}
     assert len(ids) == 2
@@ -336,119 +343,3 @@ def completable(pattern: str, words: list[bytes], text: str) -> bool:
         seen.add(state)
         queue.extend(dfa.step(state, word) for word in words)
     return False
-
-
-def test_equal_masks_are_stored_once() -> None:
-    limit = constraint("[a-z ]{1,200}", oracle_target().tokenizer)
-    masks = {id(limit.mask(state)) for state in range(limit.dfa.state_count)}
-    assert len(masks) < 40
-
-
-def test_mask_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(regex_module, "MAX_MASK_BYTES", 5_000)
-    limit = constraint(r"\w+", oracle_target().tokenizer)
-    for state in range(limit.dfa.state_count):
-        limit.mask(state)
-        assert limit.nbytes < limit.dfa.nbytes + 5_000 + 2 * limit.vocabulary.words * 4
-
-
-def test_cache_compiles_once_and_remembers_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[str] = []
-
-    def counting(pattern: str):
-        calls.append(pattern)
-        return compile_regex(pattern)
-
-    monkeypatch.setattr(regex_module, "compile_regex", counting)
-    cache = ConstraintCache(Tiny())  # type: ignore[arg-type]
-    good, bad = Constraint("regex", "a+"), Constraint("regex", r"(a)\1")
-    assert cache.get(good) is cache.get(good)
-    for _ in range(3):
-        with pytest.raises(ConstraintError, match="back-reference at position 3"):
-            cache.get(bad)
-    assert calls == ["a+", r"(a)\1"]
-    assert len(cache) == 2
-
-
-def test_cache_drops_the_least_recently_used() -> None:
-    cache = ConstraintCache(Tiny(), max_bytes=4_000)  # type: ignore[arg-type]
-    first = cache.get(Constraint("regex", "a{1,60}"))
-    kept = cache.get(Constraint("regex", "b{1,60}"))
-    for size in range(2, 12):
-        cache.get(Constraint("regex", f"c{{1,{size}}}"))
-        assert cache.get(Constraint("regex", "b{1,60}")) is kept
-    assert cache.get(Constraint("regex", "a{1,60}")) is not first
-    assert len(cache) < 12
-
-
-def test_cache_survives_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(pattern: str):
-        raise MemoryError
-
-    cache = ConstraintCache(Tiny())  # type: ignore[arg-type]
-    with monkeypatch.context() as patch:
-        patch.setattr(regex_module, "compile_regex", broken)
-        with pytest.raises(MemoryError):
-            cache.get(Constraint("regex", "a"))
-    assert cache.get(Constraint("regex", "a")).dfa.matches(b"a")
-
-
-def test_threads_share_one_compilation_and_agree_with_a_serial_run() -> None:
-    tokenizer = oracle_target().tokenizer
-    sources = [f"[a-{chr(98 + n % 24)}]{{1,{n % 7 + 2}}}-{n}" for n in range(60)] * 3
-    random.Random(3).shuffle(sources)
-    serial = {source: compile_regex(source).to_bytes() for source in set(sources)}
-    cache, gate = ConstraintCache(tokenizer), threading.Barrier(8)
-    seen: dict[str, set[int]] = {source: set() for source in serial}
-
-    def work(number: int) -> None:
-        gate.wait()
-        for source in sources[number:] + sources[:number]:
-            found = cache.get(Constraint("regex", source))
-            seen[source].add(id(found))
-            assert found.dfa.to_bytes() == serial[source]
-            bits(found.matcher())
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-    assert len(cache) == 60
-    assert all(len(ids) == 1 for ids in seen.values())
-
-
-def test_threads_fill_the_masks_of_one_constraint() -> None:
-    tokenizer = oracle_target().tokenizer
-    limit, reference = constraint(r"\w{1,3}", tokenizer), constraint(r"\w{1,3}", tokenizer)
-    expected = [reference.mask(state).words for state in range(reference.dfa.state_count)]
-
-    def work(seed: int) -> None:
-        states = list(range(limit.dfa.state_count))
-        random.Random(seed).shuffle(states)
-        for state in states:
-            assert np.array_equal(limit.mask(state).words, expected[state])
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(work, range(8)))
-
-
-def test_vocabulary_is_built_once_per_fingerprint() -> None:
-    tokenizer = oracle_target().tokenizer
-    assert vocabulary_of(tokenizer) is vocabulary_of(tokenizer)
-    fresh = build_vocabulary(tokenizer)
-    assert np.array_equal(fresh.token_nodes, vocabulary_of(tokenizer).token_nodes)
-
-
-def test_trie_paths_spell_the_tokens() -> None:
-    vocabulary = vocabulary_of(oracle_target().tokenizer)
-    for token_id in range(0, vocabulary.size, 37):
-        piece, node, spelled = (
-            vocabulary.token_bytes[token_id],
-            vocabulary.token_nodes[token_id],
-            b"",
-        )
-        if piece is None:
-            assert node == len(vocabulary.node_bytes)
-            continue
-        while node:
-            spelled = bytes([vocabulary.node_bytes[node]]) + spelled
-            node = vocabulary.parents[node]
-        assert spelled == piece
