@@ -23,6 +23,8 @@ from lmc.ir.target import Tokenizer
 FloatRow = NDArray[np.float32]
 IdArray = NDArray[np.int64]
 
+_LEAST_TEMPERATURE = 1e-30
+
 _BLOCK = 256
 """Entries whose sum or maximum is taken together; searching goes block by block."""
 
@@ -78,7 +80,8 @@ def pick_token(row: FloatRow, params: SamplingParams, *, key: int, position: int
 def _draw(row: FloatRow, params: SamplingParams, number: float) -> int:
     """Invert the cumulative distribution of the filtered row at `number`."""
     weights = row - row.max()
-    weights /= np.float32(params.temperature)
+    with np.errstate(over="ignore"):  # a temperature near 0 leaves the best tokens only
+        weights /= np.float32(max(params.temperature, _LEAST_TEMPERATURE))
     np.exp(weights, out=weights)
     ids = _nucleus(row, weights, params)
     if ids is not None:

@@ -2,8 +2,11 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -678,6 +681,26 @@ def test_an_interrupt_reaches_a_thread_that_waits_for_the_engine(fakes):
         assert time.perf_counter() - begun < 0.9
         timer.join()
     assert engine_threads() == []
+
+
+FORGETFUL = """
+import engine_fakes
+engine = engine_fakes.make_engine()
+engine.submit_gen(engine_fakes.gen(range(3, 9), max_tokens=4000, ignore_eos=True), print)
+"""
+
+
+def test_a_process_that_forgets_to_close_still_ends():
+    run = subprocess.run(
+        [sys.executable, "-c", FORGETFUL],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert run.stderr == ""
+    assert "GenResult" in run.stdout or "cancelled" in run.stdout or "closed" in run.stdout
 
 
 def test_a_broken_engine_ends_its_calls_and_says_so(fakes, monkeypatch, caplog):

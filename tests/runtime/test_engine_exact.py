@@ -36,7 +36,7 @@ def mixed_calls(fakes, prompts, *, max_tokens, num_options=3):
             "ignore_eos": index % 5 == 0,
             "key": index * 7919,
         }
-        if index % 4 == 3:
+        if index % 4 >= 2:
             options["constraint"] = Constraint("regex", PATTERNS[index % 3])
         calls.append(fakes.gen(prompt, **options))
         if index % 3 == 0:

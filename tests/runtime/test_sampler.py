@@ -87,6 +87,13 @@ def test_greedy_takes_the_lowest_of_equal_ids():
     assert pick_token(row, params(top_k=1), key=3, position=0) == 1
 
 
+@pytest.mark.parametrize("temperature", [1e-3, 1e-20, 1e-300])
+def test_a_tiny_temperature_is_nearly_greedy(temperature):
+    row = np.array([-1e30, 2, 5, 1, -np.inf], dtype=np.float32)
+    options = params(temperature=temperature)
+    assert {pick_token(row, options, key=k, position=0) for k in range(20)} == {2}
+
+
 def test_top_p_of_zero_leaves_the_best_token():
     row = np.array([1, 2, 5, 5], dtype=np.float32)
     assert {pick_token(row, params(top_p=0.0), key=k, position=0) for k in range(20)} == {2}

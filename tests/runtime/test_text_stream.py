@@ -233,3 +233,23 @@ def test_multilingual_strings_in_many_pieces_with_a_stop():
         stop = clean[len(clean) // 2 : len(clean) // 2 + 3]
         stream, _ = stream_all(split(data, rng), [stop])
         assert stream.text == clean[: clean.index(stop)]
+
+
+def test_a_real_tokenizer_streams_what_it_decodes():
+    from lmc.codegen.target import oracle_target
+
+    tokenizer, rng = oracle_target().tokenizer, random.Random(3)
+    for text in strings_of_the_world()[::4]:
+        ids = tokenizer.encode(text.encode("utf-8", "replace").decode())
+        ids = ids[: rng.randint(1, len(ids))] if ids else ids
+        stream = TextStream(tokenizer, ("\n\n", "。", "the "))
+        shown = ""
+        for token_id in ids:
+            shown += stream.feed(token_id)
+            if stream.is_ended:
+                break
+        shown += stream.finish()
+        assert shown == stream.text == tokenizer.decode(stream.token_ids) + stream.tail
+        assert list(stream.token_ids) == ids[: stream.kept_len]
+        assert tokenizer.decode(ids).startswith(shown)
+        assert "\ufffd" not in shown
