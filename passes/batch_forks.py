@@ -35,9 +35,9 @@ class BatchForksPass(Pass):
         """Group in every function."""
         changed = False
         for function in module.functions.values():
-            forks = [op for op in function.body.walk() if op.name == "lm.fork"]
-            for fork in forks:
-                changed |= _Grouper(function, remarks).fork(fork)
+            grouper = _Grouper(function, remarks)
+            for fork in [op for op in function.body.walk() if op.name == "lm.fork"]:
+                changed |= grouper.fork(fork)
         return changed
 
 
@@ -50,7 +50,7 @@ class _Member:
 
 
 class _Grouper:
-    """Makes the groups of one fork."""
+    """Makes the groups of one function; a state comes from one fork, so they do not meet."""
 
     def __init__(self, function: Function, remarks: Remarks) -> None:
         self._facts = Facts.of(function)

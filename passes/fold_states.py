@@ -29,6 +29,7 @@ def merge_extends(rewriter: Rewriter, op: Op) -> list[Op] | None:
     rewriter.remarks.fired("appended together with the constant before", op)
     rewriter.skip(before)
     op.operands = [before.operands[0], made.result]
+    op.attributes = dict(before.attributes)  # the first of them says whose text it is
     op.location = before.location or op.location
     return [made, op]
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lmc.ir.core import Block, Function, Module, Op, Value, copy_attr, replace_values
+from lmc.ir.core import Attr, Block, Function, Module, Op, Value, copy_attr, replace_values
 from lmc.ir.types import PY, STATE, Type
 from lmc.passes.analysis import APPENDING, Facts
 from lmc.passes.base import Level, Pass, Remarks, counted
@@ -54,14 +54,19 @@ class _Hoister:
         self._facts = Facts()
 
     def step(self) -> bool:
-        """Make one move; return whether there was one to make."""
+        """Move from each fork and branch once, outer ones first; return whether any moved.
+
+        The facts are those from before the first move. That is enough: an op appends to one
+        state, so a move changes no other one's start, and what is new is not looked into.
+        """
         self._facts = Facts.of(self._function)
-        for block, op in _ops_with_blocks(self._function.body):
-            if op.name == "lm.fork" and self._hoist_from_children(block, op):
-                return True
-            if op.name == "cf.if" and self._hoist_from_arms(block, op):
-                return True
-        return False
+        moved = False
+        for block, op in list(_ops_with_blocks(self._function.body)):
+            if op.name == "lm.fork":
+                moved |= self._hoist_from_children(block, op)
+            elif op.name == "cf.if":
+                moved |= self._hoist_from_arms(block, op)
+        return moved
 
     # Forks
 
@@ -118,7 +123,7 @@ class _Hoister:
         extended = Value(STATE, parent.hint)
         for op in starts:
             self._strip(op, head)
-        before = append_op(head, parent, extended, starts[0])
+        before = append_op(head, parent, extended, starts[0], hoisted=True)
         place = block.ops.index(fork)
         block.ops[place:place] = before
         fork.operands[0] = extended
@@ -148,8 +153,11 @@ class _Hoister:
         return False
 
     def _is_within(self, value: Value, branch: Op) -> bool:
+        """Whether a value is made in an arm of a branch; what is new may be."""
+        if value in self._facts.arguments:
+            return False
         found = self._facts.definitions.get(value)
-        return found is not None and self._facts.blocks[found[0]] in branch.blocks
+        return found is None or self._facts.blocks[found[0]] in branch.blocks
 
     def _first_append(self, block: Block, state: Value) -> Op | None:
         for op in block.ops:
@@ -164,8 +172,11 @@ class _Hoister:
         head = common_head([heads[0], heads[1]], self._limits.min_chars)
         if head is None or (head.kind != "text" and not _start_arms(branch, first, second)):
             return False
+        is_hoisted = "hoisted" in first.attributes
+        if is_hoisted != ("hoisted" in second.attributes):
+            return False  # of one arm's own state, and of the children of the other's fork
         extended = Value(STATE, first.operands[0].hint)
-        before = append_op(head, first.operands[0], extended, first)
+        before = append_op(head, first.operands[0], extended, first, hoisted=is_hoisted)
         for op in (first, second):
             op.operands[0] = extended
             self._strip(op, head)
@@ -194,11 +205,11 @@ class _Hoister:
 
     def _make_prologue(self, block: Block, root: Op) -> tuple[Value, bool]:
         """Grow a root by the constants after it, or split it; return its state and if it did."""
-        pieces: list[list[str]] = []
+        pieces: list[tuple[Head, bool]] = []
         state = root.result
         while (found := self._next_head(block, root, state)) is not None:
             op, head = found
-            _add_piece(pieces, head)
+            pieces.append((head, "hoisted" in op.attributes))
             op.operands[0] = state
             rest = without_head(op, head, self._facts)
             place = block.ops.index(op)
@@ -245,11 +256,17 @@ class _Hoister:
             block.ops.remove(root)
         return True
 
-    def _replace_root(self, block: Block, root: Op, state: Value, new: list[list[str]]) -> None:
+    def _replace_root(
+        self, block: Block, root: Op, state: Value, new: list[tuple[Head, bool]]
+    ) -> None:
         pieces: list[list[str]] = [list(piece) for piece in root.attributes.get("pieces", [])]  # type: ignore[union-attr, arg-type]
-        for kind, text in new:
-            _add_piece(pieces, Head(kind, text, True))
-        made = Op("lm.prologue", [], [state], {"pieces": list(pieces)}, [], root.location)
+        attributes: dict[str, Attr] = dict(root.attributes)
+        for head, is_hoisted in new:
+            if is_hoisted:
+                attributes.setdefault("told", len(pieces))
+            _add_piece(pieces, head, may_merge=len(pieces) != attributes.get("told"))
+        attributes["pieces"] = list(pieces)
+        made = Op("lm.prologue", [], [state], attributes, [], root.location)
         block.ops[block.ops.index(root)] = made
         chars = sum(len(text) for kind, text in pieces if kind == "text")
         markers = sum(kind != "text" for kind, _ in pieces)
@@ -260,8 +277,8 @@ class _Hoister:
         )
 
 
-def _add_piece(pieces: list[list[str]], head: Head) -> None:
-    if pieces and pieces[-1][0] == head.kind == "text":
+def _add_piece(pieces: list[list[str]], head: Head, *, may_merge: bool) -> None:
+    if may_merge and pieces and pieces[-1][0] == head.kind == "text":
         pieces[-1][1] += head.text
     else:
         pieces.append(head.piece)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmc.ir.core import Op, Value
+from lmc.ir.core import Attr, Op, Value
 from lmc.ir.types import TEXT
 from lmc.passes.analysis import APPENDING, Const, Facts
 from lmc.passes.rewriting import make_const
@@ -93,14 +93,16 @@ def common_prefix(texts: Sequence[str]) -> str:
     return low[:same]
 
 
-def append_op(head: Head, state: Value, result: Value, like: Op) -> list[Op]:
+def append_op(head: Head, state: Value, result: Value, like: Op, *, hoisted: bool) -> list[Op]:
     """Return ops that append a head to a state, placed in the source like `like`."""
+    attributes: dict[str, Attr] = {"hoisted": True} if hoisted else {}
     if head.kind == "text":
         text = make_const(head.text, like.location)
-        return [text, Op("lm.extend", [state, text.result], [result], {}, [], like.location)]
+        append = Op("lm.extend", [state, text.result], [result], attributes, [], like.location)
+        return [text, append]
     name = f"lm.{head.kind}"
-    attributes = {_WORD[name]: head.text}
-    return [Op(name, [state], [result], dict(attributes), [], like.location)]
+    attributes = {_WORD[name]: head.text, **attributes}
+    return [Op(name, [state], [result], attributes, [], like.location)]
 
 
 def without_head(op: Op, head: Head, facts: Facts) -> list[Op]:
