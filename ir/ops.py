@@ -56,16 +56,20 @@ _lm.add(
     "prologue",
     "Made by hoist-prefix: equals lm.prompt followed by the ops that `pieces` lists (['text', t], "
     "['begin', role], ['end', role], ['control', token]). The runtime computes each distinct one "
-    "once per process and pins it.",
+    "once per process and pins it. Where pieces were moved ahead of a fork, the first `told` of "
+    "them are the root's own.",
     results=(STATE,),
     required=("pieces",),
+    optional=("told",),
 )
 _lm.add(
     "extend",
     "Append text. Text appended between two calls is one run, encoded as one string. A value "
-    "that is not a str is an error.",
+    "that is not a str is an error. `hoisted`, as in begin, end and control: moved ahead of a "
+    "fork, so streams show it with the children that go on from here.",
     operands=(STATE, None),
     results=(STATE,),
+    optional=("hoisted",),
 )
 _lm.add(
     "begin",
@@ -73,6 +77,7 @@ _lm.add(
     operands=(STATE,),
     results=(STATE,),
     required=("role",),
+    optional=("hoisted",),
 )
 _lm.add(
     "end",
@@ -80,6 +85,7 @@ _lm.add(
     operands=(STATE,),
     results=(STATE,),
     required=("role",),
+    optional=("hoisted",),
 )
 _lm.add(
     "control",
@@ -87,6 +93,7 @@ _lm.add(
     operands=(STATE,),
     results=(STATE,),
     required=("token",),
+    optional=("hoisted",),
 )
 _lm.add(
     "gen",

@@ -114,6 +114,10 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
             yield from _group(op)
         case "lm.prologue":
             yield from _pieces(op.attributes["pieces"])
+            yield from _natural("told", op.attributes.get("told", 0))
+        case "lm.extend" | "lm.begin" | "lm.end" | "lm.control":
+            if op.attributes.get("hoisted", True) is not True:
+                yield "hoisted is true or not there"
         case "lm.tick":
             yield from _natural("n", op.attributes["n"])
         case "host.call" | "host.pure" | "host.method" | "val.call" | "val.method" | "val.mutate":

@@ -5,6 +5,7 @@ import shlex
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import click
@@ -42,6 +43,7 @@ def find_runner(source: str, options: dict[str, Any]) -> Runner:
 
     Raises:
         UsageError: no such program, or options that do not fit an artifact.
+        RunError: a host function that an artifact needs cannot be imported.
     """
     if not is_artifact(source):
         return find_program(source)[1]
@@ -49,7 +51,11 @@ def find_runner(source: str, options: dict[str, Any]) -> Runner:
         if options[name] not in (None, False):
             raise UsageError(f"--{name} does not fit an artifact", hint="run its source instead")
     path, name = split_source(source)
-    return load(path, name)
+    compiled = load(path, name)
+    # Its host functions may lie beside it, or where the user stands, behind all that is installed.
+    sys.path += [str(path.resolve().parent), str(Path.cwd())]
+    compiled.check_imports()
+    return compiled
 
 
 def compiled_runner(source: str, found: Runner, options: dict[str, Any]) -> Runner:
@@ -86,7 +92,7 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
             results = _shown(runner, batch, keywords, options, progress)
     for line in summary_lines(runner.name, results, time.monotonic() - started):
         click.echo(line, err=True)
-    for line in (seed_line(results), *next_steps(source, backend)):
+    for line in (seed_line(results), *notes(source, runner, backend)):
         if line is not None:
             click.echo(line, err=True)
 
@@ -166,13 +172,18 @@ class StreamPrinter:
             click.echo()
 
 
-def next_steps(source: str, backend: Any) -> list[str]:
-    """Return any warning about exactness, and where to look next."""
-    notice = getattr(backend, "notice", None)
-    lines = [f"note: {notice}"] if notice else []
-    if not is_artifact(source):
+def notes(source: str, runner: Runner, backend: Any) -> list[str]:
+    """Return what to know about exactness and models, and where to look next."""
+    lines = []
+    if notice := getattr(backend, "notice", None):
+        lines.append(f"note: {notice}")
+    if isinstance(runner, CompiledProgram) and is_artifact(source):
+        if runner.plan.target_fingerprint not in ("", backend.target.fingerprint):
+            names = f"{runner.model_name}, lowered again for {backend.target.name}"
+            lines.append(f"note: compiled for {names}")
+    elif isinstance(runner, CompiledProgram):
         path = shlex.quote(source)
-        lines += [
+        lines.append(
             f"next: `lmc ir {path}` prints its IR, `lmc viz` draws it, `lmc compile` saves it"
-        ]
+        )
     return lines

@@ -1,6 +1,7 @@
 """CompiledProgram: what compiling gives; runs, saves to an artifact, loads from one."""
 
 import secrets
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,9 +65,28 @@ class CompiledProgram:
         return self._module
 
     @property
+    def model_name(self) -> str:
+        """The name of the model that the program was compiled for."""
+        if self.target is not None:
+            return self.target.name
+        return str(self._artifact.target["name"]) if self._artifact is not None else ""
+
+    @property
     def required_imports(self) -> list[str]:
         """Host functions that must be importable, as 'module:qualname'."""
         return [name for name in self.plan.callees() if not name.startswith("builtins:")]
+
+    def check_imports(self) -> None:
+        """Import the host functions that the program calls.
+
+        Raises:
+            RunError: one cannot be imported; says which and from where.
+        """
+        from lmc.runtime.executor.host import HostFunctions
+
+        host = HostFunctions(self._captured.host if self._captured is not None else {})
+        for callee in self.required_imports:
+            host.find(callee)
 
     def is_current(self) -> bool:
         """Whether the globals that capture read still have the values that it read."""
@@ -182,11 +202,12 @@ class CompiledProgram:
         """Return what `lmc compile` tells about the artifact that it wrote."""
         size = path.stat().st_size
         ops = sum(1 for _ in self.module.walk())
-        lines = [f"wrote {path}: {self.name}{self.__signature__}, {ops} ops, {size:,} bytes"]
+        what = f"{self.name}{self.__signature__} for {self.model_name}"
+        lines = [f"wrote {path}: {what}, {ops} ops, {size:,} bytes"]
         needed = self.required_imports
         if needed:
-            lines.append(f"needs these functions importable when it runs: {', '.join(needed)}")
-        lines.append(f"next: lmc run {path}")
+            lines.append(f"needs when it runs, importable: {', '.join(needed)}")
+        lines.append(f"next: `lmc run {shlex.quote(str(path))}` runs it, from any folder")
         return lines
 
 

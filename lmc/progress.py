@@ -94,7 +94,9 @@ class Running:
         self._thread.join()
 
     def _redraw(self) -> None:
-        while not self._over.wait(REDRAW_SECONDS):
+        pause = QUIET_SECONDS
+        while not self._over.wait(pause):
+            pause = REDRAW_SECONDS
             seconds = f"{time.monotonic() - self._started:.0f} s"
             parts = f"{self.num_done} of {self._total}, " if self._total is not None else ""
             self._progress._show(self._what, parts + seconds)

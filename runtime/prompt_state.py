@@ -59,6 +59,7 @@ class PromptState:
         text_origin: the calls that the text rests on.
         name_origin: the calls that decide which variables there are.
         origins: the calls that a variable and its meta rest on, by name.
+        told_len: how much of the text a listener was told, for this state or an ancestor.
     """
 
     target: Target
@@ -76,6 +77,7 @@ class PromptState:
     text_origin: Origin | None = None
     name_origin: Origin | None = None
     origins: dict[str, Origin | None] = field(default_factory=dict)
+    told_len: int = 0
 
     # -- text ------------------------------------------------------------------------------
 
@@ -308,6 +310,10 @@ class PromptState:
     def pinned(self, pin: Any) -> "PromptState":
         """Return the state with a pin."""
         return replace(self, pin=pin)
+
+    def told(self) -> "PromptState":
+        """Return the state, a listener having been told all of its text."""
+        return replace(self, told_len=self.text_len)
 
     def unpinned(self) -> "PromptState":
         """Return the state without its pin."""

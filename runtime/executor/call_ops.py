@@ -10,6 +10,7 @@ from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, derive_key
 from lmc.ir.evaluate import Undefined
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.slots import undefined
+from lmc.runtime.executor.state_ops import tell
 from lmc.runtime.executor.task import Task
 from lmc.runtime.origins import Origin, join_origins, of_call, of_items
 from lmc.runtime.parameters import (
@@ -49,7 +50,7 @@ def name_origin(task: Task) -> Origin | None:
 
 def gen(task: Task) -> None:
     """Ask for all samples of a generation at once, and wait for them."""
-    state = task.state()
+    state = tell(task, task.state())
     dynamic = dynamic_values(task, 1)
     params = gen_params(task.step.attributes, dynamic, task.frame.scope.defaults)
     calls = gen_calls(task, state, params)
@@ -106,7 +107,7 @@ def give_gen(
     value, meta, origin = values[0], metas[0], origins[0]
     if params.num_samples > 1:
         value, meta, origin = values, metas, of_items(origins) or origin
-    after = state.generated(results[0], origins[0]).tick().unpinned()
+    after = state.generated(results[0], origins[0]).tick().unpinned().told()
     if params.name is not None:
         after = after.set(params.name, value, origin, meta=meta).naming(name_origin(task))
     if state.pin is not None:
@@ -149,7 +150,7 @@ def gen_meta(call: GenCall, result: GenResult) -> dict[str, Any]:
 
 def select(task: Task) -> None:
     """Score the choices, all in one call, and wait for the scores."""
-    state = task.state()
+    state = tell(task, task.state())
     dynamic = dynamic_values(task, 2)
     name, given = given_params(task.step.attributes, dynamic)
     choices, method = check_choices(task.value(1)), choices_method(given)
@@ -202,7 +203,7 @@ def give_select(
         "choices": choices, "scores": scores, "logprobs": logprobs, "finish_reason": "stop",
     }  # fmt: skip
     chosen = choices[index]
-    after = state.extend(chosen, origin).tick()
+    after = state.extend(chosen, origin).tick().told()
     if results and state.pin is not None:
         state.pin.used()
         after = after.unpinned()

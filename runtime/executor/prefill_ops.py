@@ -1,6 +1,7 @@
 """Prologues and groups: prefixes that are computed before the calls that share them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -8,6 +9,7 @@ from lmc.ir.target import Prefill
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.prologues import prologues_of
 from lmc.runtime.executor.slots import StateHandle, link, not_a_state
+from lmc.runtime.executor.state_ops import tell
 from lmc.runtime.executor.task import Task
 from lmc.runtime.prompt_state import PromptState, root_state
 
@@ -52,16 +54,18 @@ def prologue(task: Task) -> None:
     lineage = task.frame.scope.lineage
     handle: StateHandle = task.output(0).value
     handle.identity.resolve((lineage, 0), None, run.ready)
-    state = prologue_state(attributes["pieces"], root_state(run.backend.target, lineage))
+    state_of_root = root_state(run.backend.target, lineage)
+    state = prologue_state(attributes["pieces"], state_of_root)
     ids = tuple(attributes.get("token_ids") or state.stable_context())
+    own = prologue_state(attributes["pieces"][: attributes.get("told", 0)], state_of_root)
+    untold = replace(state, told_len=own.text_len)
     held_back = len(state.context_ids()) - len(ids) if state.text_len else 0
     run.held_back_tokens = max(run.held_back_tokens, held_back)
 
     def ready(computed: Any) -> None:
         if isinstance(computed, int):
             run.prologue_tokens += computed
-        run.emit("text", None, state.text(), lineage)
-        task.give_one(0, state)
+        task.give_one(0, tell(task, state) if "told" not in attributes else untold)
 
     if not ids:
         ready(0)

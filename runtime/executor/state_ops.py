@@ -14,13 +14,21 @@ from lmc.runtime.prompt_state import Lineage, PromptState, root_state
 MAX_CHILDREN = 65_536
 
 
-def give_state(task: Task, before: PromptState, state: PromptState) -> None:
-    """Give the first output its content, and tell the listener what text was added."""
-    run = task.run
-    if run.on_event is not None and state.text_len > before.text_len:
-        added = state.tail(state.text_len - before.text_len)
-        run.emit("text", None, added, state.lineage)
-    task.give_one(0, state)
+def give_state(task: Task, state: PromptState) -> None:
+    """Give the first output its content, and tell the listener what text was added.
+
+    Text that was moved ahead of a fork is told by the children that it was written for.
+    """
+    task.give_one(0, state if "hoisted" in task.step.attributes else tell(task, state))
+
+
+def tell(task: Task, state: PromptState) -> PromptState:
+    """Tell the listener, if there is one, what it was not told yet; return the state after."""
+    run, untold = task.run, state.text_len - state.told_len
+    if run.on_event is None or untold <= 0:
+        return state
+    run.emit("text", None, state.tail(untold), state.lineage)
+    return state.told()
 
 
 def prompt(task: Task) -> None:
@@ -36,8 +44,7 @@ def extend(task: Task) -> None:
     text = task.value(1)
     if isinstance(text, Undefined):
         raise undefined(text)
-    before = task.state()
-    give_state(task, before, before.extend(text, task.slot(1).origin))
+    give_state(task, task.state().extend(text, task.slot(1).origin))
 
 
 def marker(task: Task) -> None:
@@ -50,7 +57,7 @@ def marker(task: Task) -> None:
             state = before.end(attributes["role"])
         case _:
             state = before.control_token(attributes["token"])
-    give_state(task, before, state)
+    give_state(task, state)
 
 
 def tick(task: Task) -> None:
@@ -149,7 +156,7 @@ def join(task: Task) -> None:
         parent = task.state()
         contents = [child.content.value for child in children]
         state = parent.join(contents, task.step.attributes["mode"])
-        give_state(task, parent, state.needing(shape_of(task.slot(1).origin)))
+        give_state(task, state.needing(shape_of(task.slot(1).origin)))
 
     task.wait([child.content for child in children], joined)
 
