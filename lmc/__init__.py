@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmc.backends import default_backend, open_backend, set_default_backend
+    from lmc.check_program import CheckReport
+    from lmc.check_program import check_program as check
     from lmc.compiled import CompiledProgram, load
     from lmc.compiler import compile_program as compile
     from lmc.frontend.dsl import (
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "CheckReport",
     "CompiledProgram",
     "Oracle",
     "Program",
@@ -46,6 +49,7 @@ __all__ = [
     "assistant",
     "assistant_begin",
     "assistant_end",
+    "check",
     "compile",
     "control",
     "default_backend",
@@ -66,6 +70,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CheckReport": "lmc.check_program",
     "CompiledProgram": "lmc.compiled",
     "Oracle": "lmc.runtime.oracle",
     "Program": "lmc.program",
@@ -80,6 +85,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "compile":
         return import_module("lmc.compiler").compile_program
+    if name == "check":
+        return import_module("lmc.check_program").check_program
     if name not in __all__:
         raise AttributeError(f"module 'lmc' has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "lmc.frontend.dsl")), name)

@@ -1,4 +1,4 @@
-"""The command line: compile, run, ir, viz, pull.
+"""The command line: compile, run, ir, viz, check, pull.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the program failed,
 2 wrong use, 3 could not compile, 130 interrupted.
@@ -161,6 +161,30 @@ def viz(source: str, kind: str, output: Path | None, passes: str | None) -> None
         return
     write_text(output, text)
     click.echo(f"wrote {output}", err=True)
+
+
+@cli.command(short_help="Check that a program runs alike in every mode.")
+@click.argument("program")
+@click.option("--examples", type=click.IntRange(min=1), default=50, show_default=True,
+              help="Sets of arguments and answers to try.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides which are tried.")
+@click.option("--args", "args_file", type=click.Path(path_type=Path), metavar="FILE.jsonl",
+              help="Try these arguments, a JSON object a line; none are drawn.")  # fmt: skip
+@click.option("--call-host", is_flag=True, help="Call the program's own functions, no stand-ins.")
+def check(program: str, examples: int, seed: int, args_file: Path | None, call_host: bool) -> None:
+    """Run PROGRAM (prog.py or prog.py:name) on the oracle in every mode and compare.
+
+    Eager mode, the unoptimised plan, each pass alone and the whole pipeline must show what the
+    program means, for arguments drawn from its signature and answers that drive its branches.
+    """
+    from lmc.check_source import check_source
+
+    report = check_source(
+        program, examples=examples, seed=seed, args_file=args_file, call_host=call_host
+    )
+    click.echo(str(report))
+    if not report.is_equal:
+        raise click.exceptions.Exit(1)
 
 
 @cli.command(short_help="Fetch a model; the default one without a name.")

@@ -1,0 +1,266 @@
+"""The modes that a program is checked in, and one example run in all of them."""
+
+import copy
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import FunctionType
+from typing import Any
+
+from lmc.check_answers import Scenario, ScenarioOracle, words_of
+from lmc.check_hosts import HostStandIns, Places
+from lmc.check_meaning import Failure, Meaning, TooLong, failure_of, meaning_of
+from lmc.check_outcome import (
+    Mismatch,
+    Outcome,
+    compare_compiled,
+    compare_eager,
+    compare_modules,
+    result_outcome,
+)
+from lmc.codegen.lower import lower
+from lmc.errors import Cancelled, LmcError
+from lmc.frontend.capture import capture
+from lmc.ir.core import Module, Op
+from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager, pass_names
+from lmc.runtime.eager import run_eager
+from lmc.runtime.executor import Executor
+from lmc.runtime.oracle import Oracle
+from lmc.runtime.result import RunResult
+
+Run = Callable[..., RunResult]
+
+MAX_STEPS = 200_000
+MORE_STEPS = 20
+"""How many times more steps than the program's own a module after passes may take."""
+
+TIME_LIMIT_S = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """Arguments, and how the oracle answers."""
+
+    args: dict[str, Any]
+    scenario: Scenario
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A mode that differs on an example.
+
+    `is_executor` says that the module is as it should be and what ran it is not.
+    """
+
+    mode: str
+    mismatch: Mismatch
+    is_executor: bool = False
+
+
+@dataclass(slots=True)
+class Mode:
+    """A compiled way of running the program: a module and what runs it, or why there is none.
+
+    `may_free` says that calls may stop being needed, `moves_text` that text was moved from
+    the children of a fork to their parent, where it is streamed with the parent's own.
+    """
+
+    name: str
+    module: Module
+    may_free: bool = False
+    moves_text: bool = False
+    executor: Executor | None = None
+    failure: Failure | None = None
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was seen of a program so far."""
+
+    examples: int = 0
+    unjudged: int = 0
+    failed: int = 0
+    arms: set[tuple[Op, bool]] = field(default_factory=set)
+
+
+class Checker:
+    """Runs examples of one program in every mode.
+
+    Raises:
+        CaptureError: the program cannot be captured, so it has nothing to be compared.
+    """
+
+    def __init__(self, program: Any, oracle: Oracle | None = None, *, call_host: bool = False):
+        self.function: FunctionType = getattr(program, "__lmc_function__", program)
+        captured = capture([self.function])
+        self.module = captured.module
+        self.entry = self.module.entries[0]
+        self.words = words_of(self.module)
+        self.oracle = ScenarioOracle(oracle or Oracle(), self.words)
+        self.hosts = HostStandIns(
+            captured.host, self.module, self.words.texts, call_host=call_host
+        )  # fmt: skip
+        self.places = Places(self.hosts, self.function)
+        self.tally = Tally()
+        self.modes = list(self._compiled_modes())
+        self.is_eager_compared = not self.places.unreached
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether every branch went both ways."""
+        branches = [op for op in self.module.walk() if op.name == "cf.if"]
+        return len(self.tally.arms) == 2 * len(branches)
+
+    @property
+    def mode_names(self) -> list[str]:
+        """The names of all modes that are compared."""
+        eager = ["eager"] if self.is_eager_compared else []
+        return [*eager, *(mode.name for mode in self.modes)]
+
+    def _compiled_modes(self) -> Iterator[Mode]:
+        yield self._mode("unoptimised", "")
+        for name in pass_names():
+            yield self._mode(name, name)
+        yield self._mode("pipeline", DEFAULT_PIPELINE)
+
+    def _mode(self, name: str, pipeline: str) -> Mode:
+        try:
+            result = PassManager.parse(pipeline).run(self.module)
+            did = {record.name for record in result.log if record.changed}
+            mode = Mode(name, result.module, "fold" in did, "hoist-prefix" in did)
+            if result.module is not self.module or not pipeline:
+                mode.executor = self.executor(result.module)
+            return mode
+        except LmcError as error:
+            return Mode(name, self.module, failure=failure_of(error))
+
+    def executor(self, module: Module) -> Executor:
+        """Return what runs a module."""
+        return Executor(self.oracle, lower(module, self.oracle.target), self.hosts.functions)
+
+    # -- one example -----------------------------------------------------------------------
+
+    def examine(
+        self, example: Example, only: str | None = None, skipped: Collection[str] = ()
+    ) -> Finding | None:
+        """Run an example; return the first mode that differs, if one does.
+
+        `only` names the mode to look at; the others are then left out, as are `skipped` ones.
+        """
+        looked_at = [only] if only is not None else self.mode_names
+        looked_at = [name for name in looked_at if name not in skipped]
+        self.begin(example)
+        try:
+            meaning = self.meaning(self.module, example)
+        except TooLong:
+            self.tally.unjudged += 1
+            return None
+        self.tally.examples += 1
+        self.tally.failed += meaning.first is not None
+        self.tally.arms |= meaning.arms
+        if "eager" in looked_at:
+            mismatch = compare_eager(meaning, self.run_eager(example))
+            if mismatch is not None:
+                return Finding("eager", mismatch)
+        for mode in self.modes:
+            if mode.name in looked_at:
+                finding = self._examine_mode(mode, meaning, example)
+                if finding is not None:
+                    return finding
+        return None
+
+    def begin(self, example: Example) -> None:
+        """Have the oracle and the host functions answer as an example says."""
+        self.oracle.play(example.scenario)
+        self.hosts.begin_example(example.scenario.seed)
+
+    def _examine_mode(self, mode: Mode, meaning: Meaning, example: Example) -> Finding | None:
+        if mode.failure is not None:
+            return Finding(mode.name, Mismatch("compilation", "no error", str(mode.failure)))
+        if mode.executor is None:
+            return None  # the pass changed nothing
+        own = meaning
+        if mode.module is not self.module:
+            try:
+                own = self.meaning(mode.module, example, MORE_STEPS * (meaning.steps + 100))
+            except TooLong as error:
+                return Finding(mode.name, Mismatch("end", "the run ends", str(error)))
+            mismatch = compare_modules(meaning, own, may_free=mode.may_free)
+            if mismatch is not None:
+                return Finding(mode.name, mismatch)
+        outcome = self.run_compiled(mode.executor, example)
+        if mode.moves_text:
+            outcome = replace(outcome, stream=None)
+        mismatch = compare_compiled(own, outcome)
+        return None if mismatch is None else Finding(mode.name, mismatch, is_executor=True)
+
+    # -- runs ------------------------------------------------------------------------------
+
+    def meaning(self, module: Module, example: Example, max_steps: int = MAX_STEPS) -> Meaning:
+        """Return what a module means for an example.
+
+        Raises:
+            TooLong: it takes more than `max_steps`.
+        """
+        self.hosts.begin_mode()
+        return meaning_of(
+            module, self.entry, arguments_for(module, self.entry, example.args),
+            model=self.oracle, target=self.oracle.target, seed=example.scenario.seed,
+            instance=example.scenario.instance, defaults=example.scenario.defaults,
+            host=self.hosts.functions, max_steps=max_steps,
+        )  # fmt: skip
+
+    def run_module(self, module: Module, example: Example) -> Outcome:
+        """Lower a module and run it on an example."""
+        return self.run_compiled(self.executor(module), example)
+
+    def run_compiled(self, executor: Executor, example: Example) -> Outcome:
+        """Run an executor's plan on an example."""
+        args = {param.name for param in executor.plan.functions[self.entry].params}
+        given = {name: value for name, value in example.args.items() if name in args}
+        timer = threading.Timer(TIME_LIMIT_S, executor.cancel)
+        timer.daemon = True
+        timer.start()
+        try:
+            return self._outcome(
+                lambda **options: executor.run(self.entry, **options), example, given
+            )
+        finally:
+            timer.cancel()
+
+    def run_eager(self, example: Example) -> Outcome:
+        """Run the Python body on an example."""
+
+        def run(args: Mapping[str, Any], **options: Any) -> RunResult:
+            with self.places.filled(self.hosts.functions):
+                return run_eager(self.oracle, self.function, args, **options)
+
+        return self._outcome(run, example, example.args)
+
+    def _outcome(self, run: Run, example: Example, args: Mapping[str, Any]) -> Outcome:
+        scenario = example.scenario
+        pieces: list[str] = []
+
+        def on_event(kind: str, name: str | None, text: str, lineage: tuple[str, ...]) -> None:
+            if not lineage:
+                pieces.append(text)
+
+        self.hosts.begin_mode()
+        try:
+            result = run(
+                args=copy.deepcopy(dict(args)), seed=scenario.seed, instance=scenario.instance,
+                defaults=scenario.defaults, on_event=on_event,
+            )  # fmt: skip
+        except Cancelled:
+            failure = Failure("Cancelled", "", None, f"it did not end within {TIME_LIMIT_S} s")
+            return Outcome(failure=failure, host_calls=self.hosts.calls)
+        except Exception as error:
+            # Also errors of lmc itself: they are what a check is there to find.
+            return Outcome(failure=failure_of(error), host_calls=self.hosts.calls)
+        return result_outcome(result, self.hosts.calls, "".join(pieces))
+
+
+def arguments_for(module: Module, entry: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Return copies of the arguments that a module's program still has."""
+    names = {param.name for param in module.functions[entry].params}
+    return {name: copy.deepcopy(value) for name, value in args.items() if name in names}
