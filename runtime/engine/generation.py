@@ -188,8 +188,6 @@ class Generation(Request):
     def _append_forced(self) -> None:
         """Append tokens as long as the constraint leaves only one."""
         while self._reason is None and self.matcher is not None:
-            if self.matcher.can_end() and self._may_end():
-                return
             token_id = self.matcher.single_token()
             if token_id is None or token_id in self._blocked.ends:
                 return

@@ -2,6 +2,7 @@
 
 import logging
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -43,7 +44,7 @@ class Core(Protocol):
         ...
 
 
-class Request:
+class Request(ABC):
     """Base of the three kinds of calls: owns sequences, ends in exactly one `on_done`."""
 
     def __init__(self, on_done: Callable[[Any], None]) -> None:
@@ -53,17 +54,20 @@ class Request:
         self.submitted_at = time.perf_counter()
         self.started_at: float | None = None
 
+    @abstractmethod
     def start(self, core: Core) -> None:
         """Queue the request's sequences, or end at once when there is nothing to compute."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def on_logits(self, core: Core, seq: Sequence, position: int, rows: LogitRows) -> None:
         """Take the logits of `seq` at `position` and following, float32 [n, vocab]."""
-        raise NotImplementedError
+        ...
 
+    @abstractmethod
     def on_computed(self, core: Core, seq: Sequence) -> None:
         """Take note that all of `seq` is computed and nothing was added to it."""
-        raise NotImplementedError
+        ...
 
     def mark_started(self, now: float) -> None:
         """Remember when the first step for this request began."""

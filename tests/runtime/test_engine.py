@@ -523,6 +523,10 @@ def test_logits_that_are_not_finite_end_their_own_call_only(fakes):
         gate.set()
         outcomes = [waiter.outcome() for waiter in waiters]
         engine.check()
+        model.logits = honest
+        again = fakes.run_all(engine, calls)
+    assert again[1].usage.cached_tokens == 0, "what the bad pass computed was not kept"
+    assert again[0].usage.cached_tokens == again[2].usage.cached_tokens == 8
     bad = [outcome for outcome in outcomes if isinstance(outcome, EngineError)]
     assert len(bad) == 2, "row 1 of the first step, and row 1 of the two that were left"
     assert all("not finite" in str(error) for error in bad)

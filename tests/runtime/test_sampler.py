@@ -182,3 +182,14 @@ def test_control_ids_and_ids_without_a_meaning_are_forbidden(fakes):
     assert blocked(fakes, stop_token_ids=(2, 9)) == {0} | beyond
     assert blocked(fakes, stop_token_ids=(1,), ignore_eos=True) == {0, 2} | beyond
     assert blocked(fakes, is_early=True, stop_token_ids=(9,)) == {0, 1, 2, 9} | beyond
+
+
+def test_an_end_id_with_a_text_of_its_own_can_be_ignored(fakes):
+    class TextEnd(fakes.FakeTokenizer):
+        eos_ids = frozenset({9})
+
+    rules = TokenRules(TextEnd(), 66)
+    assert 9 in rules.blocked(params(ignore_eos=True)).late
+    assert 9 not in rules.blocked(params()).late
+    assert rules.blocked(params()).ends == {9}
+    assert len(rules.blocked(params()).end_controls) == 0
