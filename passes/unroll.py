@@ -6,6 +6,7 @@ from typing import ClassVar
 from lmc.ir.core import Block, Function, Module, Op, Value, clone_block
 from lmc.passes.analysis import Facts, Item, const_items, count_ops, known_items
 from lmc.passes.base import Level, Pass, Remarks, counted
+from lmc.passes.demand import may_rest_on_call
 from lmc.passes.rewriting import make_items
 
 GROWTH_PER_TRIP = 4
@@ -126,9 +127,10 @@ class _Unroller:
             ops += trip
             known = self._facts.constant(goes_on)
             rest = items[done:]
-            if not rest or (known is not None and not known.value):
+            if known is not None and not known.value:
                 break
-            if known is None:
+            # After the last trip too, what the loop gives demands the calls that decide.
+            if known is None and (rest or may_rest_on_call(goes_on, self._facts)):
                 branch = self._branch(op, goes_on, rest, carried)
                 return [*ops, branch], branch.results
         return ops, carried
