@@ -674,7 +674,7 @@ def test_callbacks_may_submit_more(fakes):
 
 
 def test_an_interrupt_reaches_a_thread_that_waits_for_the_engine(fakes):
-    model = fakes.FakeModel(before_forward=lambda batch: time.sleep(1.0))
+    model = fakes.FakeModel(before_forward=lambda batch: time.sleep(2.0))
     with fakes.make_engine(model) as engine:
         engine.submit_gen(fakes.gen(PROMPT, max_tokens=500), fakes.Waiter())
         timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT))
@@ -682,7 +682,7 @@ def test_an_interrupt_reaches_a_thread_that_waits_for_the_engine(fakes):
         begun = time.perf_counter()
         with pytest.raises(KeyboardInterrupt):
             [engine.stats() for _ in range(10)]
-        assert time.perf_counter() - begun < 0.9
+        assert time.perf_counter() - begun < 1.8
         timer.join()
     assert engine_threads() == []
 
