@@ -22,7 +22,7 @@
 namespace lmc {
 
 constexpr int TILE_VECS = TILE / LANES;
-constexpr int QUERIES = 48;                // queries (rows times heads of a group) in a unit
+constexpr int QUERIES = 96;                // queries (rows times heads of a group) in a unit
 constexpr int SPLIT_TILES = 8;             // least tiles worth a unit of their own
 constexpr float LOWEST = -std::numeric_limits<float>::infinity();
 
@@ -59,7 +59,7 @@ struct State {
 
 // Memory of one thread, aligned so that a vector never crosses a cache line.
 template <class T> struct Scratch {
-    AlignedVector<T> queries, key_tile, value_tile, weights;
+    AlignedVector<T> queries, key_tile, value_tile, weights, zero_row;
     AlignedVector<float> scores, partial, merged;
 
     void reserve(int64_t padded_dim) {
@@ -67,6 +67,7 @@ template <class T> struct Scratch {
         key_tile.resize(TILE * padded_dim);
         value_tile.resize(TILE * padded_dim);
         weights.resize(QUERIES * TILE);
+        zero_row.assign(padded_dim, T(0));
         scores.resize(QUERIES * TILE);
         partial.resize(QUERIES * (padded_dim + 2));
         merged.resize(QUERIES * (padded_dim + 2));
@@ -172,6 +173,22 @@ void attend_tile(Scratch<T>& scratch, const Shape& shape, const Unit& unit, int6
                         weight_units, count, partial.acc + first * padded);
 }
 
+// Asks for the keys and values of a tile that comes next: its slots lie scattered in memory.
+template <class T>
+void prefetch_tile(const Shape& shape, const Tensors<T>& tensors, const Unit& unit, int64_t tile,
+                   int64_t num_positions) {
+    const int64_t end = std::min(num_positions, (tile + 1) * TILE);
+    const int64_t row_bytes = shape.head_dim * (int64_t)sizeof(T);
+    for (int64_t position = tile * TILE; position < end; position++) {
+        const int64_t slot = unit.table[position];
+        const int64_t at = (slot * shape.num_kv_heads + unit.kv_head) * shape.head_dim;
+        for (int64_t byte = 0; byte < row_bytes; byte += 64) {
+            __builtin_prefetch((const char*)(tensors.keys + at) + byte);
+            __builtin_prefetch((const char*)(tensors.values + at) + byte);
+        }
+    }
+}
+
 // Fills the tile's keys and values; returns false when a slot is out of range.
 template <class T>
 bool gather_tile(Scratch<T>& scratch, const Shape& shape, const Tensors<T>& tensors,
@@ -180,7 +197,7 @@ bool gather_tile(Scratch<T>& scratch, const Shape& shape, const Tensors<T>& tens
     const T* value_rows[TILE];
     for (int64_t i = 0; i < TILE; i++) {
         const int64_t position = tile * TILE + i;
-        key_rows[i] = value_rows[i] = nullptr;
+        key_rows[i] = value_rows[i] = scratch.zero_row.data();
         if (position >= num_positions) continue;
         const int64_t slot = unit.table[position];
         if (slot < 0 || slot >= shape.num_slots) return false;
@@ -240,6 +257,8 @@ bool run_unit(Scratch<T>& scratch, const Shape& shape, const Tensors<T>& tensors
     int64_t first = 0;  // queries before it do not see the tile
     for (int64_t tile = unit.first_tile; tile < unit.end_tile; tile++) {
         if (!gather_tile(scratch, shape, tensors, unit, tile, num_positions)) return false;
+        if (tile + 1 < unit.end_tile)
+            prefetch_tile(shape, tensors, unit, tile + 1, num_positions);
         while (unit.positions[first / shape.group()] < tile * TILE) first += shape.group();
         const State partial = state_at(kept ? kept : scratch.partial.data(), num_queries, padded);
         attend_tile(scratch, shape, unit, first, num_queries, tile, partial);

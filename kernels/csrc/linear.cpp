@@ -41,12 +41,17 @@ void pack(const Source* w, int64_t num_rows, int64_t k, int64_t first_row, int p
     const int64_t num_units = units_of<Math>(k);
     const int64_t num_groups = (num_rows + BLOCK - 1) / BLOCK;
     parallel_for(num_groups, [&](int64_t group) {
-        const int64_t end = std::min(num_rows, (group + 1) * BLOCK);
-        for (int64_t row = group * BLOCK; row < end; row++) {
-            const int64_t n = output_of(first_row + row, part);
-            for (int64_t i = 0; i < k; i++)
-                packed[packed_index<Math>(n, i, num_units)] =
-                    from_float<T>(to_float(w[row * k + i]));
+        const int64_t begin = group * BLOCK;
+        const int count = (int)std::min<int64_t>(BLOCK, num_rows - begin);
+        T* places[BLOCK];
+        for (int r = 0; r < count; r++)
+            places[r] = packed + packed_index<Math>(output_of(first_row + begin + r, part), 0,
+                                                    num_units);
+        // Rows inside, so that neighbouring places are written together.
+        for (int64_t i = 0; i < k; i++) {
+            const int64_t place = packed_index<Math>(0, i, num_units);
+            for (int r = 0; r < count; r++)
+                places[r][place] = from_float<T>(to_float(w[(begin + r) * k + i]));
         }
     });
 }

@@ -38,16 +38,22 @@ typedef int32_t IntVec __attribute__((vector_size(4 * LANES)));
 typedef uint32_t UintVec __attribute__((vector_size(4 * LANES)));
 typedef uint16_t HalfVec __attribute__((vector_size(2 * LANES)));
 
-inline Vec splat(float x) {
-    Vec v;
-    for (int i = 0; i < LANES; i++) v[i] = x;
-    return v;
-}
-inline IntVec splat_int(int32_t x) {
-    IntVec v;
-    for (int i = 0; i < LANES; i++) v[i] = x;
-    return v;
-}
+#if defined(__AVX512F__)
+inline Vec splat(float x) { return (Vec)_mm512_set1_ps(x); }
+inline IntVec splat_int(int32_t x) { return (IntVec)_mm512_set1_epi32(x); }
+inline Vec vmax(Vec a, Vec b) { return (Vec)_mm512_max_ps((__m512)a, (__m512)b); }
+inline Vec vmin(Vec a, Vec b) { return (Vec)_mm512_min_ps((__m512)a, (__m512)b); }
+#elif defined(__AVX2__) && defined(__FMA__)
+inline Vec splat(float x) { return (Vec)_mm256_set1_ps(x); }
+inline IntVec splat_int(int32_t x) { return (IntVec)_mm256_set1_epi32(x); }
+inline Vec vmax(Vec a, Vec b) { return (Vec)_mm256_max_ps((__m256)a, (__m256)b); }
+inline Vec vmin(Vec a, Vec b) { return (Vec)_mm256_min_ps((__m256)a, (__m256)b); }
+#else
+inline Vec splat(float x) { return Vec{x, x, x, x}; }
+inline IntVec splat_int(int32_t x) { return IntVec{x, x, x, x}; }
+inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
+inline Vec vmin(Vec a, Vec b) { return a < b ? a : b; }
+#endif
 
 inline Vec fma(Vec a, Vec b, Vec c) {
 #if defined(__AVX512F__)
@@ -60,9 +66,6 @@ inline Vec fma(Vec a, Vec b, Vec c) {
     return a * b + c;
 #endif
 }
-
-inline Vec vmax(Vec a, Vec b) { return a > b ? a : b; }
-inline Vec vmin(Vec a, Vec b) { return a < b ? a : b; }
 
 inline Vec load(const float* p) {
     Vec v;
@@ -94,12 +97,16 @@ inline bf16 to_bf16(float x) {
 }
 
 inline void store(bf16* p, Vec v) {
+#if LMC_NATIVE_BF16
+    _mm256_storeu_si256((__m256i*)p, (__m256i)_mm512_cvtneps_pbh((__m512)v));
+#else
     UintVec bits = (UintVec)v;
     UintVec rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
     UintVec quiet = (bits >> 16) | 0x40u;
     IntVec is_nan = (bits & 0x7fffffffu) > 0x7f800000u;
     HalfVec half = __builtin_convertvector(is_nan ? quiet : rounded, HalfVec);
     std::memcpy(p, &half, sizeof half);
+#endif
 }
 
 template <class T> inline T from_float(float x);
@@ -118,25 +125,44 @@ template <class T> inline void store_part(T* p, Vec v, int count) {
     std::memcpy(p, full, sizeof(T) * count);
 }
 
-// Sum and maximum over the lanes, by halves: one fixed order.
+// Folds the lanes, upper half onto lower half: one fixed order on every processor.
+#if defined(__AVX2__) && defined(__FMA__)
+template <class Op> inline float fold_quarters(__m128 x, Op op) {
+    x = op(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(op(x, _mm_shuffle_ps(x, x, 1)));
+}
+template <class Op> inline float fold_lanes(Vec v, Op op) {
+#if defined(__AVX512F__)
+    const __m512 all = (__m512)v;
+    const __m256 upper = _mm256_castpd_ps(_mm512_extractf64x4_pd(_mm512_castps_pd(all), 1));
+    const __m256 lower = _mm512_castps512_ps256(all);
+    const __m128 a = op(_mm256_castps256_ps128(lower), _mm256_castps256_ps128(upper));
+    const __m128 b = op(_mm256_extractf128_ps(lower, 1), _mm256_extractf128_ps(upper, 1));
+    return fold_quarters(op(a, b), op);
+#else
+    const __m256 all = (__m256)v;
+    return fold_quarters(op(_mm256_castps256_ps128(all), _mm256_extractf128_ps(all, 1)), op);
+#endif
+}
 inline float sum_lanes(Vec v) {
-    alignas(64) float x[LANES];
-    store(x, v);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) x[i] += x[i + half];
-    return x[0];
+    return fold_lanes(v, [](__m128 a, __m128 b) { return _mm_add_ps(a, b); });
 }
 inline float max_lanes(Vec v) {
-    alignas(64) float x[LANES];
-    store(x, v);
-    for (int half = LANES / 2; half > 0; half /= 2)
-        for (int i = 0; i < half; i++) x[i] = x[i] > x[i + half] ? x[i] : x[i + half];
-    return x[0];
+    return fold_lanes(v, [](__m128 a, __m128 b) { return _mm_max_ps(a, b); });
 }
+#else
+inline float sum_lanes(Vec v) { return (v[0] + v[2]) + (v[1] + v[3]); }
+inline float max_lanes(Vec v) {
+    const float a = v[0] > v[2] ? v[0] : v[2], b = v[1] > v[3] ? v[1] : v[3];
+    return a > b ? a : b;
+}
+#endif
 
 inline IntVec lane_numbers() {
+    alignas(64) static constexpr int32_t numbers[16] = {0, 1, 2,  3,  4,  5,  6,  7,
+                                                        8, 9, 10, 11, 12, 13, 14, 15};
     IntVec v;
-    for (int i = 0; i < LANES; i++) v[i] = i;
+    std::memcpy(&v, numbers, sizeof v);
     return v;
 }
 
