@@ -92,6 +92,12 @@ def _lazily(op: Op, operands: Sequence[Traced], values: list[Any]) -> list[Trace
             keys = operands[::2]
             pairs = zip((key.value for key in keys), operands[1::2], strict=True)
             return [Traced(values[0], union(keys), dict(pairs))]
+        case "val.slice":
+            return _sliced(operands, values)
+        case "val.call" if not op.attributes.get("keywords"):
+            made = _rearranged(str(op.attributes["callee"]), operands, values)
+            if made is not None:
+                return [made]
     if not operands:
         return None
     subject = operands[0]
@@ -131,7 +137,60 @@ def _mutated(
         items[_position(subject.value, arguments[0].value)] = arguments[1]
         calls = subject.calls | union(arguments[:1])
         return [Traced(values[0], calls, items), Traced(None)]
+    if name == "extend" and len(arguments) == 1 and isinstance(subject.value, list):
+        more = _sequence(arguments[0])
+        if more is not None:
+            held = enumerate(more, len(subject.value))
+            calls = subject.calls | arguments[0].calls
+            return [Traced(values[0], calls, items | dict(held)), Traced(None)]
     return None
+
+
+def _sequence(traced: Traced) -> list[Traced] | None:
+    """Return the items of a list or tuple, each with what it needs; None for other values."""
+    if not isinstance(traced.value, (list, tuple)):
+        return None
+    known = traced.items or {}
+    return [
+        known.get(index, Traced(value)).needing(traced.calls)
+        for index, value in enumerate(traced.value)
+    ]
+
+
+def _sliced(operands: Sequence[Traced], values: list[Any]) -> list[Traced] | None:
+    """Return a part of a list or tuple."""
+    items, bounds = _sequence(operands[0]), operands[1:]
+    if items is None:
+        return None
+    part = items[slice(*(bound.value for bound in bounds))]
+    return [Traced(values[0], operands[0].calls | union(bounds), dict(enumerate(part)))]
+
+
+def _rearranged(callee: str, operands: Sequence[Traced], values: list[Any]) -> Traced | None:
+    """Return what a function gives that only arranges the items of lists and tuples anew."""
+    sequences = [_sequence(operand) for operand in operands]
+    if not sequences or sequences[0] is None:
+        return None
+    first, shape, made = sequences[0], operands[0].calls, values[0]
+    match callee, len(operands):
+        case "list" | "tuple", 1:
+            return Traced(made, shape, dict(enumerate(first)))
+        case "reversed", 1:
+            return Traced(made, shape, dict(enumerate(reversed(first))))
+        case "enumerate", 1 | 2:
+            start = union(operands[1:])
+            rows = [[Traced(row[0], start), item] for row, item in zip(made, first, strict=True)]
+        case "zip", _:
+            if any(sequence is None for sequence in sequences):
+                return None
+            shape = shape.union(*(operand.calls for operand in operands))
+            rows = [
+                list(row) for row in zip(*(s for s in sequences if s is not None), strict=False)
+            ]
+        case _:
+            return None
+    packed = (Traced(row, items=dict(enumerate(of))) for row, of in zip(made, rows, strict=True))
+    return Traced(made, shape, dict(enumerate(packed)))
 
 
 def _position(container: Any, key: Any) -> Any:
@@ -154,7 +213,14 @@ def join_prompts(parent: Prompt, children: Sequence[Prompt], mode: str) -> Promp
         metas = [child.metas.get(name, nothing) for child in children]
         has_meta = any(meta is not nothing for meta in metas)
         made = made.set(name, _gathered(values), _gathered(metas) if has_meta else None)
-    return replace(made, name_calls=made.name_calls | name_calls)
+    failures = [child.failed for child in children if child.failed is not None]
+    for failed in sorted(failures, key=lambda failed: failed.number):
+        made = made.failing(failed)
+    return replace(
+        made,
+        name_calls=made.name_calls | name_calls,
+        names={name: known | name_calls for name, known in made.names.items()},
+    )
 
 
 def _gathered(values: Sequence[Traced]) -> Traced:

@@ -1,12 +1,14 @@
 """The ops that ask the model, and the record of what was asked and answered."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmc.errors import RunError
+from lmc.errors import Cancelled, LmcError, RunError
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
 from lmc.ir.core import Op
+from lmc.ir.failing import Failed
 from lmc.ir.interpreter_calls import (
     check_choices,
     choose,
@@ -18,6 +20,7 @@ from lmc.ir.interpreter_calls import (
 from lmc.ir.interpreter_demand import Traced, union
 from lmc.ir.interpreter_prompt import Calls, Prompt
 from lmc.ir.target import Model, Target
+from lmc.ir.types import STATE
 
 Call = GenCall | ScoreCall
 Answer = GenResult | ScoreResult
@@ -38,11 +41,17 @@ class ModelCalls:
         prompt: Prompt = operands[0].value
         params, name = _parameters(op, operands[1:])
         request = gen_request(params, defaults)
+        if prompt.failed is not None:
+            return failed_results(op, operands, prompt.failed)
         tokenizer, site = self.target.tokenizer, _site(op, name)
         calls = request.calls(prompt, tokenizer, site, seed=self.seed, instance=self.instance)
         needed = prompt.text_calls | union(operands[1:])
-        samples = [self._generate(call) for call in calls]
-        values = [Traced(gen_value(request, result), needed | {index}) for index, result in samples]
+        with _answering():
+            samples = [self._generate(call) for call in calls]
+            read = [gen_value(request, result) for _, result in samples]
+        values = [
+            Traced(value, needed | {index}) for value, (index, _) in zip(read, samples, strict=True)
+        ]
         metas = [
             Traced(gen_meta(call, result), needed | {index})
             for call, (index, result) in zip(calls, samples, strict=True)
@@ -72,17 +81,20 @@ class ModelCalls:
         prompt: Prompt = operands[0].value
         params, name = _parameters(op, operands[2:])
         choices, method = check_choices(operands[1].value, params)
+        if prompt.failed is not None:
+            return failed_results(op, operands, prompt.failed)
         needed = union(operands[1:])
         logprobs: list[list[float]] = [[]]
         index, scores = 0, [0.0]
         if len(choices) > 1:
             tokenizer, site = self.target.tokenizer, _site(op, name)
-            made, scored = self._score(ScoreCall(*prompt.options(tokenizer, choices), site))
-            needed |= prompt.text_calls | made
             alone = None
-            if method == "unconditional_likelihood_normalized":
-                made, alone = self._score(unconditional_call(tokenizer, choices, site))
-                needed |= made
+            with _answering():
+                made, scored = self._score(ScoreCall(*prompt.options(tokenizer, choices), site))
+                needed |= prompt.text_calls | made
+                if method == "unconditional_likelihood_normalized":
+                    made, alone = self._score(unconditional_call(tokenizer, choices, site))
+                    needed |= made
             index, scores = choose(method, scored, alone)
             logprobs = [list(entry) for entry in scored.logprobs]
         value = Traced(choices[index], needed)
@@ -92,6 +104,40 @@ class ModelCalls:
         )
         prompt = prompt.append_text(choices[index], needed).count()
         return [Traced(_named(prompt, name, value, meta, op, operands)), value, meta]
+
+
+class AnswerFailed(Exception):
+    """A call failed by what the model answered, or that it did not."""
+
+    def __init__(self, error: LmcError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except Cancelled:
+        raise
+    except LmcError as error:
+        raise AnswerFailed(error) from error
+
+
+def failed_results(op: Op, operands: Sequence[Traced], failed: Failed) -> list[Traced]:
+    """Return the results of an op that needs what has failed.
+
+    The prompt after it keeps its place, so what it forks or calls later has its keys.
+    """
+    held = operands[0].value if operands else None
+    prompt = held if isinstance(held, Prompt) else Prompt()
+    if op.name in ("lm.gen", "lm.select", "lm.fork"):
+        prompt = prompt.count()
+    results = []
+    for result in op.results:
+        is_state = result.type == STATE
+        results.append(Traced(prompt.failing(failed) if is_state else failed))
+    return results
 
 
 def _list(values: list[Traced]) -> Traced:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from lmc.ir.failing import Failed
 from lmc.ir.target import Piece, Tokenizer
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class Prompt:
     """A prompt in progress; every method that changes something returns a new one.
 
     `lineage` and `ordinal` place its next call. `text_calls` are the calls that its text
-    needs, `name_calls` those that decide which variables it has (see interpreter_demand).
+    needs, `name_calls` those that decide which variables it has, `names` those that decide
+    that a variable is the one set last under its name (see interpreter_demand). `failed` is
+    the first failure of a call that made it; there is no text then.
     """
 
     runs: tuple[Run, ...] = ()
@@ -58,6 +61,8 @@ class Prompt:
     forked: Fork = field(default_factory=Fork)
     text_calls: Calls = NO_CALLS
     name_calls: Calls = NO_CALLS
+    names: dict[str, Calls] = field(default_factory=dict)
+    failed: Failed | None = None
 
     @property
     def text(self) -> str:
@@ -72,7 +77,16 @@ class Prompt:
 
     def needing(self, calls: Calls) -> "Prompt":
         """Return the same prompt, known only after `calls` as well."""
-        return replace(self, text_calls=self.text_calls | calls, name_calls=self.name_calls | calls)
+        return replace(
+            self,
+            text_calls=self.text_calls | calls,
+            name_calls=self.name_calls | calls,
+            names={name: known | calls for name, known in self.names.items()},
+        )
+
+    def failing(self, failed: Failed) -> "Prompt":
+        """Return the prompt of a call that failed; an earlier failure stays."""
+        return self if self.failed is not None else replace(self, failed=failed)
 
     def append_text(self, text: str, calls: Calls = NO_CALLS) -> "Prompt":
         """Append text, joining it to a text run before it."""
@@ -119,15 +133,20 @@ class Prompt:
     def set(
         self, name: str, value: "Traced", meta: "Traced | None" = None, calls: Calls = NO_CALLS
     ) -> "Prompt":
-        """Set a variable, and the meta of the call that made it; a plain value has none."""
+        """Set a variable, and the meta of the call that made it; a plain value has none.
+
+        `calls` are those that decide the name.
+        """
         metas = {key: held for key, held in self.metas.items() if key != name}
         if meta is not None:
             metas[name] = meta
+        names = {other: known | calls for other, known in self.names.items()}
         return replace(
             self,
             variables={**self.variables, name: value},
             metas=metas,
             name_calls=self.name_calls | calls,
+            names={**names, name: calls},
         )
 
     def count(self, number: int = 1) -> "Prompt":

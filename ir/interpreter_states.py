@@ -52,9 +52,12 @@ def _extend(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
 
 
 def _marker(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    prompt: Prompt = operands[0].value
+    if prompt.failed is not None:
+        return [operands[0]]
     kind = op.name.removeprefix("lm.")
     word = op.attributes["token" if kind == "control" else "role"]
-    return [Traced(_append(target, operands[0].value, kind, str(word)))]
+    return [Traced(_append(target, prompt, kind, str(word)))]
 
 
 def _fork(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
@@ -94,23 +97,29 @@ def _set(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
 
 def _get(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     prompt, name = operands[0].value, _name(op, operands[1:])
+    if prompt.failed is not None:
+        raise prompt.failed.error
     held = prompt.metas if op.name == "lm.meta" else prompt.variables
     if name not in held:
         what = "no generation set the variable" if op.name == "lm.meta" else "no variable"
         known = ", ".join(map(repr, held)) or "none"
         raise RunError(f"{what} {name!r}", hint=f"set so far: {known}")
-    return [held[name].needing(prompt.name_calls | union(operands[1:]))]
+    return [held[name].needing(prompt.names[name] | union(operands[1:]))]
 
 
 def _has(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     prompt: Prompt = operands[0].value
-    found = _name(op, operands[1:]) in prompt.variables
-    return [Traced(found, prompt.name_calls | union(operands[1:]))]
+    name = _name(op, operands[1:])
+    known_after = prompt.names.get(name, prompt.name_calls)
+    found = name in prompt.variables if prompt.failed is None else prompt.failed
+    return [Traced(found, known_after | union(operands[1:]))]
 
 
 def _text(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     prompt: Prompt = operands[0].value
-    value = prompt.text if op.name == "lm.text" else prompt.messages
+    value: object = prompt.text if op.name == "lm.text" else prompt.messages
+    if prompt.failed is not None:
+        value = prompt.failed
     return [Traced(value, prompt.text_calls)]
 
 

@@ -10,8 +10,9 @@ from typing import Any
 from lmc.errors import Cancelled, LmcError, RunError
 from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.evaluate import Undefined
+from lmc.ir.failing import Failed, may_fail
 from lmc.ir.interpreter_demand import Traced, evaluate_traced, observed_calls
-from lmc.ir.interpreter_model import ModelCalls
+from lmc.ir.interpreter_model import AnswerFailed, ModelCalls, failed_results
 from lmc.ir.interpreter_prompt import NO_CALLS, Calls, Prompt
 from lmc.ir.interpreter_states import STATE_OPS, root_state
 
@@ -64,6 +65,7 @@ class Walk:
         self._resolve = resolve
         self._conditions: Calls = NO_CALLS  # what decided that this op runs
         self._ops = 0
+        self._num_failed = 0
 
     def run(
         self, function: Function, args: Sequence[Any], defaults: dict[str, Any]
@@ -73,6 +75,9 @@ class Walk:
         frame = _Frame(lineage=(), defaults=defaults, depth=1)
         with _deep_recursion():
             _, state, value = self._block(function.body, arguments, frame)
+        failures = list(_failures_in([state.value, value.value]))
+        if failures:
+            raise min(failures, key=_number).error
         return state, value
 
     def _block(self, block: Block, arguments: Sequence[Traced], frame: _Frame) -> list[Traced]:
@@ -91,6 +96,11 @@ class Walk:
 
     def _op(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
         try:
+            failed = _first_failed(op, operands)
+            if failed is not None and may_fail(op):
+                raise failed.error
+            if failed is not None:
+                return failed_results(op, operands, failed)
             if op.name.startswith("val."):
                 return evaluate_traced(op, operands)
             if op.name.startswith("cf."):
@@ -101,10 +111,21 @@ class Walk:
             return self._call(op, operands, frame)
         except Cancelled:
             raise
+        except AnswerFailed as failure:
+            return self._failing(op, operands, failure.error)
         except LmcError as error:
+            if not may_fail(op):
+                return self._failing(op, operands, error)
             if isinstance(error, RunError) and error.location is not None:
                 raise  # told at its own line already
             raise _placed(error, op, operands) from error
+
+    def _failing(self, op: Op, operands: list[Traced], error: LmcError) -> list[Traced]:
+        """Return what a failed call gives: failures, for whoever needs its results."""
+        self._num_failed += 1
+        placed = _placed(error, op, operands)
+        placed.__cause__ = error
+        return failed_results(op, operands, Failed(placed, self._num_failed))
 
     def _control(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
         before = self._conditions
@@ -151,6 +172,8 @@ class Walk:
         self._conditions |= decided
         for item in _items(items):
             go_on, *carried = self._block(op.blocks[0], [item, *carried], frame)
+            if isinstance(go_on.value, Failed):
+                return failed_results(op, [], go_on.value)
             decided |= go_on.all_calls
             self._conditions |= decided
             if not go_on.value:
@@ -161,6 +184,8 @@ class Walk:
         carried, decided, goes_on = operands, NO_CALLS, True
         while goes_on:
             go_on, *carried = self._block(op.blocks[0], carried, frame)
+            if isinstance(go_on.value, Failed):
+                return failed_results(op, [], go_on.value)
             decided |= go_on.all_calls
             self._conditions |= decided
             goes_on = go_on.value
@@ -223,6 +248,37 @@ class Walk:
         except Exception as error:
             # Whatever the user's function raises is the program's failure, told at its line.
             raise RunError(f"{callee} raised {type(error).__name__}: {error}") from error
+
+
+def _first_failed(op: Op, operands: Sequence[Traced]) -> Failed | None:
+    """Return the first failure among the values that an op itself looks at."""
+    match op.name:
+        case "cf.while" | "func.call" | "func.apply":
+            return None
+        case "cf.for":
+            operands = operands[:1]
+    failures = [operand.value for operand in operands if isinstance(operand.value, Failed)]
+    return min(failures, key=_number) if failures else None
+
+
+def _failures_in(value: Any) -> Iterator[Failed]:
+    """Return the failures that an observer of a value meets."""
+    if isinstance(value, Failed):
+        yield value
+    elif isinstance(value, Prompt):
+        if value.failed is not None:
+            yield value.failed
+        for held in value.variables.values():
+            yield from _failures_in(held.value)
+    elif isinstance(value, dict):
+        yield from _failures_in(list(value.values()))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _failures_in(item)
+
+
+def _number(failed: Failed) -> int:
+    return failed.number
 
 
 def _refuse_undefined(operands: Sequence[Traced]) -> None:

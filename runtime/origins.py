@@ -117,6 +117,13 @@ def value_origins(
     if op == "val.dict":
         items = dict(zip(values[::2], origins[1::2], strict=True))
         return [Origin(items=items, shape=join_origins(origins[::2]))]
+    if op == "val.slice" and isinstance(values[0], (list, tuple)):
+        part = _items(values[0], origins[0])[slice(*values[1:])]
+        return [_arranged(part, join_origins((shape_of(origins[0]), *origins[1:])))]
+    if op == "val.call" and not attributes.get("keywords"):
+        arranged = _rearranged(str(attributes["callee"]), values, origins)
+        if arranged is not None:
+            return [arranged]
     subject = origins[0]
     found = None
     if subject is None and op == "val.mutate":
@@ -164,7 +171,44 @@ def _mutated(
     if name == "__setitem__" and not isinstance(values[1], slice):
         items[_key(values[0], values[1])] = origins[2]
         return [Origin(items=items, shape=join_origins((subject.shape, origins[1]))), None]
+    is_extended = name == "extend" and len(values) == 2 and isinstance(values[0], list)
+    if is_extended and isinstance(values[1], (list, tuple)):
+        items |= enumerate(_items(values[1], origins[1]), len(values[0]))
+        shape = join_origins((subject.shape, shape_of(origins[1])))
+        return [Origin(items=items, shape=shape), None]
     return None
+
+
+def _items(container: Sequence[Any], origin: Origin | None) -> list[Origin | None]:
+    """Return what each item of a list or tuple rests on."""
+    return [item_of(origin, index) for index in range(len(container))]
+
+
+def _arranged(items: Sequence[Origin | None], shape: Origin | None) -> Origin:
+    return Origin(items=dict(enumerate(items)), shape=shape)
+
+
+def _rearranged(
+    callee: str, values: Sequence[Any], origins: Sequence[Origin | None]
+) -> Origin | None:
+    """Return the origin for functions that only arrange the items of lists and tuples anew."""
+    if not values or not isinstance(values[0], (list, tuple)):
+        return None
+    first, shape = _items(values[0], origins[0]), shape_of(origins[0])
+    match callee, len(values):
+        case "list" | "tuple", 1:
+            return _arranged(first, shape)
+        case "reversed", 1:
+            return _arranged(first[::-1], shape)
+        case "enumerate", 1 | 2:
+            start = join_origins(origins[1:])
+            return _arranged([_arranged((start, item), None) for item in first], shape)
+        case "zip", _ if all(isinstance(value, (list, tuple)) for value in values):
+            columns = [_items(*pair) for pair in zip(values, origins, strict=True)]
+            rows = [_arranged(row, None) for row in zip(*columns, strict=False)]
+            return _arranged(rows, join_origins(map(shape_of, origins)))
+        case _:
+            return None
 
 
 def _key(container: Any, key: Any) -> Any:

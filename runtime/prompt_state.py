@@ -58,6 +58,7 @@ class PromptState:
         pin: what keeps its context computed until its next call; opaque here.
         text_origin: the calls that the text rests on.
         name_origin: the calls that decide which variables there are.
+        names: the calls that decide that a variable is the one set last under its name.
         origins: the calls that a variable and its meta rest on, by name.
         told_len: how much of the text a listener was told, for this state or an ancestor.
     """
@@ -76,6 +77,7 @@ class PromptState:
     pin: Any = None
     text_origin: Origin | None = None
     name_origin: Origin | None = None
+    names: dict[str, Origin | None] = field(default_factory=dict)
     origins: dict[str, Origin | None] = field(default_factory=dict)
     told_len: int = 0
 
@@ -280,8 +282,13 @@ class PromptState:
         origins = self.origins
         if origin is not None or name in origins:
             origins = {**origins, name: origin}
-        variables = {**self.variables, name: value}
-        return replace(self, variables=variables, metas=metas, origins=origins)
+        return replace(
+            self,
+            variables={**self.variables, name: value},
+            metas=metas,
+            origins=origins,
+            names={**self.names, name: None},
+        )
 
     def needing(self, origin: Origin | None) -> "PromptState":
         """Return the same state, known only after the calls of `origin` as well."""
@@ -291,13 +298,18 @@ class PromptState:
             self,
             text_origin=join_origins((self.text_origin, origin)),
             name_origin=join_origins((self.name_origin, origin)),
+            names={name: join_origins((known, origin)) for name, known in self.names.items()},
         )
 
     def naming(self, origin: Origin | None) -> "PromptState":
         """Return the same state, whose variables' names rest on `origin` as well."""
         if origin is None:
             return self
-        return replace(self, name_origin=join_origins((self.name_origin, origin)))
+        return replace(
+            self,
+            name_origin=join_origins((self.name_origin, origin)),
+            names={name: join_origins((known, origin)) for name, known in self.names.items()},
+        )
 
     def all_origins(self) -> list[Origin | None]:
         """Return what the text and all variables rest on."""
@@ -352,10 +364,7 @@ class PromptState:
                 of_items([child.origins.get(name) for child in children]),
                 meta=[child.metas.get(name) for child in children] if has_meta else None,
             )
-        return replace(
-            state,
-            name_origin=join_origins((state.name_origin, *(c.name_origin for c in children))),
-        )
+        return state.naming(join_origins(child.name_origin for child in children))
 
 
 def root_state(target: Target, lineage: Lineage = ()) -> PromptState:

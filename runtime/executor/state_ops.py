@@ -92,7 +92,7 @@ def get_variable(task: Task) -> None:
     state = task.state()
     name, origin = variable_name(task, 1)
     value = state.get(name) if task.step.op == "lm.get" else state.meta(name)
-    known_after = join_origins((state.name_origin, origin))
+    known_after = join_origins((state.names.get(name), origin))
     task.give_one(0, value, needing(state.origins.get(name), known_after))
 
 
@@ -100,7 +100,8 @@ def has_variable(task: Task) -> None:
     """Tell whether a variable is set."""
     state = task.state()
     name, origin = variable_name(task, 1)
-    task.give_one(0, name in state.variables, join_origins((state.name_origin, origin)))
+    known_after = state.names[name] if name in state.names else state.name_origin
+    task.give_one(0, name in state.variables, join_origins((known_after, origin)))
 
 
 def read_text(task: Task) -> None:
