@@ -161,4 +161,6 @@ class _Unroller:
         more = Block([], [*ops, Op("cf.yield", values, [], {}, [], op.location)])
         ended = Block([], [Op("cf.yield", list(carried), [], {}, [], op.location)])
         results = [Value(result.type, result.hint) for result in op.results]
-        return Op("cf.if", [goes_on], results, {}, [more, ended], op.location)
+        branch = Op("cf.if", [goes_on], results, {}, [more, ended], op.location)
+        self._facts.add_block(Block([], [branch]), None)
+        return branch
