@@ -12,7 +12,8 @@ from lmc.kernels.library import KernelLibrary
 from lmc.kernels.threads import usable_cores
 
 HELD_ROWS = 16
-"""Calls on up to this many rows are so short that they keep the interpreter lock."""
+HELD_WEIGHTS = 4 << 20
+"""Calls on up to so many rows and weights take some 0.1 ms and keep the interpreter lock."""
 
 _WHOLE, _GATE, _UP = 0, 1, 2
 
@@ -21,7 +22,8 @@ _WHOLE, _GATE, _UP = 0, 1, 2
 class CpuLinear:
     """A packed weight and its bias in the order of the packed outputs.
 
-    `weight_ptr` and `bias_ptr` are the addresses, kept because they are asked for often.
+    `weight_ptr` and `bias_ptr` are the addresses, kept because they are asked for often;
+    `is_small` says that a few rows take so little time that the interpreter lock is kept.
     """
 
     weight: torch.Tensor
@@ -29,6 +31,7 @@ class CpuLinear:
     num_outputs: int
     num_inputs: int
     is_gated: bool
+    is_small: bool
     weight_ptr: int
     bias_ptr: int | None
 
@@ -118,7 +121,8 @@ class CpuKernels:
         assert x.dtype == layer.weight.dtype
         assert num_inputs == layer.num_inputs
         assert out.shape == (num_rows, out_width), (out.shape, num_rows, out_width)
-        (self._held if num_rows <= HELD_ROWS else self._free).lmc_linear(
+        is_short = num_rows <= HELD_ROWS and layer.is_small
+        (self._held if is_short else self._free).lmc_linear(
             x.data_ptr(),
             layer.weight_ptr,
             layer.bias_ptr,
@@ -310,6 +314,7 @@ class _Packing:
             num_outputs=self._shape[0],
             num_inputs=self._shape[1],
             is_gated=is_gated,
+            is_small=self._weight.numel() <= HELD_WEIGHTS,
             weight_ptr=self._weight.data_ptr(),
             bias_ptr=_pointer(bias),
         )
