@@ -5,6 +5,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,23 @@ from lmc.ir.location import Location
 
 _LOADED: "WeakSet[ModuleType]" = WeakSet()
 """Modules made here, which a later load may replace."""
+
+
+_loading: ContextVar[str | None] = ContextVar("lmc_loading", default=None)
+
+
+def refuse_while_loading(program: str) -> None:
+    """Refuse to run a program at the top level of a file that is being loaded.
+
+    Raises:
+        UsageError: a file is being loaded.
+    """
+    file = _loading.get()
+    if file is not None:
+        raise UsageError(
+            f"'{program}' is run while {file} is loaded",
+            hint="put it under: if __name__ == '__main__':",
+        )
 
 
 def load_programs(path: str | Path) -> dict[str, Any]:
@@ -80,15 +98,20 @@ def load_module(file: Path) -> ModuleType:
     # Host functions are known by import name, so the name must lead to this very module.
     _LOADED.add(module)
     sys.modules[file.stem] = module
+    outer = _loading.set(file.name)
     try:
         with _importable(file.parent):
             exec(code, module.__dict__)
-    except LmcError:
+    except LmcError as error:
         _restore(file.stem, before)
+        if error.location is None:
+            error.location = _place(file, error)
         raise
     except Exception as error:
         _restore(file.stem, before)
         raise _load_error(file, error) from error
+    finally:
+        _loading.reset(outer)
     return module
 
 
@@ -123,20 +146,23 @@ def _syntax_error(file: Path, error: SyntaxError) -> CaptureError:
 
 
 def _load_error(file: Path, error: Exception) -> CaptureError:
-    """Tell the last line of the file itself that was running."""
-    own = [
-        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
-    ]
-    where = None
-    if own:
-        frame = own[-1]
-        text = file.read_text(errors="replace").splitlines()[frame.lineno - 1 : frame.lineno or 0]
-        line = frame.lineno or 1
-        column, end = (frame.colno or 0) + 1, (frame.end_colno or 0) + 1
-        end_line = frame.end_lineno or line
-        where = Location(file.name, line, column, end_line, end, text[0] if text else "")
     return CaptureError(
         f"loading {file.name} raised {type(error).__name__}: {error}",
         hint="the file's top level must run by itself; keep runs under: if __name__ == '__main__'",
-        location=where,
+        location=_place(file, error),
     )
+
+
+def _place(file: Path, error: Exception) -> Location | None:
+    """Return the last line of the file itself that was running."""
+    own = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)
+    ]
+    if not own:
+        return None
+    frame = own[-1]
+    line = frame.lineno or 1
+    text = file.read_text(errors="replace").splitlines()[line - 1 : line]
+    column, end = (frame.colno or 0) + 1, (frame.end_colno or 0) + 1
+    end_line = frame.end_lineno or line
+    return Location(file.name, line, column, end_line, end, text[0] if text else "")

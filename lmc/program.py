@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmc.errors import CaptureError, GraphBreakWarning, UsageError
+from lmc.frontend.load import refuse_while_loading
 
 if TYPE_CHECKING:
     from lmc.compiled import CompiledProgram
@@ -103,6 +104,7 @@ class Program:
 
         Leaving the loop early cancels what still runs. Options are those of `run`.
         """
+        refuse_while_loading(self.name)
         _, options, defaults = self._split((), keywords, bind=False)
         arguments = (self._bind((), dict(item)) for item in batch)
         backend, seed = self._backend(options.get("backend")), _seed(options.get("seed"))
@@ -158,6 +160,7 @@ class Program:
         on_event: Any = None,
     ) -> "RunResult":
         """Run with a value per parameter; options as in `run`, decode parameters in `defaults`."""
+        refuse_while_loading(self.name)
         opened, drawn = self._backend(backend), _seed(seed)
         compiled = None if _is_eager(mode) else self._compiled_or_warn(opened, passes)
         if compiled is None:
