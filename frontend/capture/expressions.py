@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from lmc.errors import RunError
@@ -126,6 +127,9 @@ class Expressions(Displays):
             found = Plain(self.raw(found, node))
         if isinstance(found, Plain) and self.may_be_undefined(found.value):
             return Plain(self.defined(found.value, node))
+        if isinstance(found, Element) and isinstance(found.index, Plain):
+            if self.may_be_undefined(found.index.value):
+                return replace(found, index=Plain(self.defined(found.index.value, node)))
         if isinstance(found, Ref) and not has_states(found.cell.kind):
             content = self.store.contents[found.cell]
             if self.may_be_undefined(content):

@@ -116,7 +116,17 @@ class Aliases:
         return set(best)
 
     def _above(self, cells: set[Cell]) -> set[Cell]:
-        return _closure(cells, self._containers, self._same)
+        """Return the cells and all that may hold one of them, at any depth."""
+        found = set(cells)
+        work = list(cells)
+        while work:
+            cell = work.pop()
+            holders = set(self._containers.get(cell, ()))
+            # What shares members with a holder may hold this very member too.
+            reached = _closure(holders, self._shares) | self._same.get(cell, set())
+            work += reached - found
+            found |= reached
+        return found
 
     def once_inside(self, cell: Cell) -> set[Cell]:
         """Return what may be, or hold, an object that was just taken out of a container."""
@@ -124,6 +134,8 @@ class Aliases:
 
     def related(self, member: Cell, container: Cell) -> bool:
         """Whether a container is known to hold an object, or members of it, already."""
+        if member is container:
+            return True
         if any(container in self._containers.get(c, ()) for c in _closure({member}, self._same)):
             return True
         return container in _closure({member}, self._shares, self._same) - {member}

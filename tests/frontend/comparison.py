@@ -79,5 +79,7 @@ def _guarded(run: Callable[[], Outcome]) -> Outcome:
     try:
         return run()
     except LmcError as error:
-        location = error.location
-        return Outcome(f"line {getattr(location, 'line', None)}")
+        # CPython may place an unassigned name one line early (a joined store and load).
+        if error.message.startswith("UnboundLocalError") or "has no value on" in error.message:
+            return Outcome("a name without a value")
+        return Outcome(f"line {getattr(error.location, 'line', None)}")
