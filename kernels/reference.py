@@ -15,7 +15,7 @@ from lmc.kernels.interface import AttentionIndex, LinearPart, PackedLinear, Rope
 
 @dataclass(frozen=True, slots=True)
 class ReferenceLinear:
-    """A weight [n, k] of the model's dtype and a float32 bias [n] or none."""
+    """A weight [n, k], rounded to the model's dtype and held in float32, and a bias or none."""
 
     weight: torch.Tensor
     bias: torch.Tensor | None
@@ -37,7 +37,7 @@ class ReferenceLinear:
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return x W^T + bias in float32."""
-        y = x.float() @ self.weight.float().T
+        y = x.float() @ self.weight.T
         return y if self.bias is None else y + self.bias
 
 
@@ -64,7 +64,7 @@ class ReferenceKernels:
 
     def pack_linear(self, parts: list[LinearPart], dtype: torch.dtype) -> ReferenceLinear:
         """Join the weights of several parts."""
-        weight = torch.cat([part.weight.to(dtype) for part in parts])
+        weight = torch.cat([part.weight.to(dtype).float() for part in parts])
         if all(part.bias is None for part in parts):
             return ReferenceLinear(weight, None)
         biases = [
@@ -83,7 +83,7 @@ class ReferenceKernels:
         num_wrong = int(((token_ids < 0) | (token_ids >= weight.shape[0])).sum())
         if num_wrong:
             raise EngineError(f"{num_wrong} token ids lie outside 0..{weight.shape[0] - 1}")
-        out.copy_(weight[token_ids.long()].float())
+        out.copy_(weight[token_ids.long()])
 
     def linear(
         self, x: torch.Tensor, layer: PackedLinear, out: torch.Tensor, *, accumulate: bool = False

@@ -27,7 +27,7 @@ _LEAST_ROWS = 16
 
 
 class CausalModel:
-    """A Llama model in memory.
+    """A Llama model in memory. One thread at a time may call `forward`.
 
     Attributes:
         config: its shape.
