@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from lmc.codegen.plan import Plan, PlanBlock, PlanFunction, PlanParam, Step
 from lmc.errors import LowerError
 from lmc.ir.core import Block, Function, Module, Op, Param, Value, copy_attr, free_values
+from lmc.ir.failing import may_fail
 from lmc.ir.location import Location
 from lmc.ir.ops import SPECS
 from lmc.ir.target import Piece, Target
@@ -95,6 +96,7 @@ class _Lowering:
             location=self.location(op.location),
             state_inputs=_positions(op.operands),
             state_outputs=_positions(op.results),
+            may_fail=may_fail(op),
         )
 
     def nested(self, block: Block, registers: dict[Value, int]) -> PlanBlock:

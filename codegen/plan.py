@@ -13,7 +13,7 @@ from typing import Any
 from lmc.ir.location import Location
 from lmc.ir.types import Attr
 
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,8 @@ class Step:
     """One op on registers.
 
     `location` indexes the plan's locations (-1: none). `state_inputs` and `state_outputs` are
-    positions in `inputs` and `outputs` that hold prompt states.
+    positions in `inputs` and `outputs` that hold prompt states. `may_fail` says that the run
+    does not end before the step, whether or not its outputs are read.
     """
 
     op: str
@@ -32,6 +33,7 @@ class Step:
     location: int = -1
     state_inputs: tuple[int, ...] = ()
     state_outputs: tuple[int, ...] = ()
+    may_fail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -217,11 +217,12 @@ def _step_to_json(step: Step) -> list[Any]:
         step.location,
         list(step.state_inputs),
         list(step.state_outputs),
+        step.may_fail,
     ]
 
 
 def _step_from_json(data: list[Any]) -> Step:
-    op, inputs, outputs, attributes, blocks, location, state_inputs, state_outputs = data
+    op, inputs, outputs, attributes, blocks, location, state_inputs, state_outputs, may = data
     return Step(
         op=str(op),
         inputs=_ints(inputs),
@@ -231,7 +232,14 @@ def _step_from_json(data: list[Any]) -> Step:
         location=_int(location),
         state_inputs=_ints(state_inputs),
         state_outputs=_ints(state_outputs),
+        may_fail=_bool(may),
     )
+
+
+def _bool(value: Any) -> bool:
+    if type(value) is not bool:
+        raise TypeError(f"{value!r} is not a bool")
+    return value
 
 
 def _int(value: Any) -> int:

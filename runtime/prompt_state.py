@@ -85,11 +85,6 @@ class PromptState:
 
     def extend(self, text: str, origin: Origin | None = None) -> "PromptState":
         """Append text, which rests on `origin`; it joins the open text run."""
-        if not isinstance(text, str):
-            raise RunError(
-                f"only text can be appended to a prompt, not {type(text).__name__}: {text!r:.80}",
-                hint="make it a str first: str(...) or an f-string",
-            )
         if not text and origin is None:
             return self
         return replace(
@@ -365,6 +360,16 @@ class PromptState:
                 meta=[child.metas.get(name) for child in children] if has_meta else None,
             )
         return state.naming(join_origins(child.name_origin for child in children))
+
+
+def checked_text(value: Any) -> str:
+    """Return a value that can be appended to a prompt; raises RunError for others."""
+    if not isinstance(value, str):
+        raise RunError(
+            f"only text can be appended to a prompt, not {type(value).__name__}: {value!r:.80}",
+            hint="make it a str first: str(...) or an f-string",
+        )
+    return value
 
 
 def root_state(target: Target, lineage: Lineage = ()) -> PromptState:

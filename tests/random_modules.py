@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from lmc.ir.builder import Builder, new_function
 from lmc.ir.core import Block, Function, Module, Value
-from lmc.ir.types import BOOL, EFFECT, INT, PY, STATE, TEXT, Type, list_of
+from lmc.ir.types import BOOL, EFFECT, INT, META, PY, STATE, TEXT, Type, list_of
 
 TEXTS = ["Hello", " world", "\n", "12", "naïve 🙂", "", " ", "A: "]
 NAMES = ["a", "b", "c", "d"]
@@ -31,8 +31,9 @@ class Scope:
 class Maker:
     """Makes one module from a seed."""
 
-    def __init__(self, seed: int, *, num_ops: int = 22) -> None:
+    def __init__(self, seed: int, *, num_ops: int = 22, failing: float = 0.0) -> None:
         self.draw = random.Random(seed)
+        self.failing = failing
         self.num_ops = num_ops
         self.module = Module("random", entries=["main"])
         self.callable: list[Function] = []
@@ -86,6 +87,8 @@ class Maker:
         ]  # fmt: skip
         nested = [self._if, self._for, self._while, self._call, self._apply]
         for _ in range(count):
+            if self.failing and self.draw.random() < self.failing:
+                self._failing(b, scope)
             deep = depth < 2 and self.draw.random() < 0.25
             self.draw.choice(nested if deep else flat)(b, scope, depth)
 
@@ -227,6 +230,37 @@ class Maker:
         )
         scope.add(made.result)
 
+    def _failing(self, b: Builder, scope: Scope) -> None:
+        """Add an op that may fail; its results are mostly not read."""
+        state, text = self._any(scope, STATE), self._any(scope, TEXT)
+        match self.draw.randrange(9):
+            case 0:
+                made = b.value("val.call", [text], kind=INT, callee="int")
+            case 1:
+                letter = b.const(self.draw.choice("eaq"))
+                made = b.op("val.method", [text, letter], [INT], attributes={"name": "index"}).result
+            case 2:
+                made = b.value("val.index", [text, b.const(self.draw.choice([0, 3, 9]))])
+            case 3:
+                name = self.draw.choice([*NAMES, "missing"])
+                made = b.op("lm.get", [state], [PY], attributes={"name": name}).result
+            case 4:
+                made = b.op("lm.meta", [state], [META], attributes={"name": "a"}).result
+            case 5:
+                made = b.select(state, self.draw.choice([[], ["x", "y"]]), "a").results[1]
+            case 6:
+                made = b.extend(state, self._any(scope, PY))
+            case 7:
+                operands = [text]
+                made = b.op("host.pure", operands, [PY], attributes={"callee": "test:fail"}).result
+            case _:
+                operands = [scope.effect, text]
+                results = b.op("host.call", operands, [EFFECT, PY],
+                               attributes={"callee": "test:fail"}).results  # fmt: skip
+                scope.effect, made = results
+        if self.draw.random() < 0.2:
+            scope.add(made)
+
     # -- ops with blocks, calls ------------------------------------------------------------
 
     def _carried(self, scope: Scope) -> list[Value]:
@@ -310,6 +344,6 @@ class Maker:
             scope.add(value)
 
 
-def random_module(seed: int, *, num_ops: int = 22) -> Module:
-    """Return the module of a seed."""
-    return Maker(seed, num_ops=num_ops).make()
+def random_module(seed: int, *, num_ops: int = 22, failing: float = 0.0) -> Module:
+    """Return the module of a seed; `failing` is the share of ops that may fail, in addition."""
+    return Maker(seed, num_ops=num_ops, failing=failing).make()

@@ -48,11 +48,16 @@ def name_origin(task: Task) -> Origin | None:
     return task.slot(len(task.step.inputs) - len(dynamic) + dynamic.index("name")).origin
 
 
+def check_gen(task: Task) -> GenParams:
+    """Return the parameters of a generation; raises RunError for wrong ones."""
+    dynamic = dynamic_values(task, 1)
+    return gen_params(task.step.attributes, dynamic, task.frame.scope.defaults)
+
+
 def gen(task: Task) -> None:
     """Ask for all samples of a generation at once, and wait for them."""
     state = tell(task, task.state())
-    dynamic = dynamic_values(task, 1)
-    params = gen_params(task.step.attributes, dynamic, task.frame.scope.defaults)
+    params: GenParams = task.checked
     calls = gen_calls(task, state, params)
     results: list[Any] = [None] * len(calls)
     missing = len(calls)
@@ -148,12 +153,18 @@ def gen_meta(call: GenCall, result: GenResult) -> dict[str, Any]:
     }
 
 
+def check_select(task: Task) -> tuple[str | None, list[str], str]:
+    """Return name, choices and method of a select; raises RunError for wrong ones."""
+    if isinstance(task.value(1), Undefined):
+        raise undefined(task.value(1))
+    name, given = given_params(task.step.attributes, dynamic_values(task, 2))
+    return name, check_choices(task.value(1)), choices_method(given)
+
+
 def select(task: Task) -> None:
     """Score the choices, all in one call, and wait for the scores."""
     state = tell(task, task.state())
-    dynamic = dynamic_values(task, 2)
-    name, given = given_params(task.step.attributes, dynamic)
-    choices, method = check_choices(task.value(1)), choices_method(given)
+    name, choices, method = task.checked
     if len(choices) == 1:
         give_select(task, state, name, choices, method, [], [])
         return
@@ -243,6 +254,6 @@ def mean(values: Sequence[float]) -> float:
 
 
 CALL_OPERATIONS: dict[str, Operation] = {
-    "lm.gen": Operation(gen, reads=(0,), ticks=1),
-    "lm.select": Operation(select, reads=(0,), ticks=1),
+    "lm.gen": Operation(gen, reads=(0,), ticks=1, check=check_gen),
+    "lm.select": Operation(select, reads=(0,), ticks=1, check=check_select),
 }

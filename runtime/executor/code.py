@@ -28,12 +28,18 @@ class Operation:
         reads: positions of states whose text must be known as well.
         ticks: calls that the first output state has counted more than the first input state;
             None where the outputs' states have nothing to do with the first input.
+        check: called once the inputs are known, before the states' texts are: raises what is
+            wrong with them, and what it returns is kept as `task.checked`. After it the step
+            cannot end the run by failing: its results fail, for who needs them.
+        is_open: the step can still fail when `act` has returned; it leaves by itself.
     """
 
     act: Act
     waits: tuple[int, ...] | None = None
     reads: tuple[int, ...] = ()
     ticks: int | None = None
+    check: "Callable[[Task], Any] | None" = None
+    is_open: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,7 @@ class CodeStep:
     location: Location | None
     ticks: int | None
     first_state: int
+    may_fail: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,4 +132,5 @@ def code_step(
         location=location,
         ticks=ticks,
         first_state=states[0] if states else -1,
+        may_fail=step.may_fail,
     )

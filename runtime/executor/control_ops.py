@@ -53,10 +53,10 @@ class Loop:
     def open(self) -> None:
         """Open the next iteration, or give the results where there is none."""
         task, frame = self.task, self.task.frame
-        if task.run.is_closed:
+        if task.run.is_closed or task.run.is_beyond(task.live or task.order):
             return
         if self.items is not None and self.number == len(self.items):
-            task.give_from(self.carried, self.decided)
+            self.end()
             return
         arguments = self.carried
         if self.items is not None:
@@ -67,6 +67,9 @@ class Loop:
         registers = frame.registers
         results = open_frame(task.run, code, arguments, registers, path, frame.scope, control)
         self.number += 1
+        if task.live is not None:
+            before, task.live = task.live, (*task.order, self.number)
+            task.run.frontier.move(before, task.live)
         self.go_on, self.carried = results[0], results[1:]
         if self.go_on.waiters is None:
             task.ready.append(self.decide)
@@ -78,7 +81,7 @@ class Loop:
         go_on, task = self.go_on, self.task
         assert go_on is not None, "an iteration was opened"
         if go_on.failure is not None:
-            task.fail_with(go_on.failure)
+            task.pass_on(go_on.failure)
             return
         if isinstance(go_on.value, Undefined):
             task.fail(undefined(go_on.value))
@@ -87,7 +90,12 @@ class Loop:
         if go_on.value:
             self.open()
         else:
-            task.give_from(self.carried, self.decided)
+            self.end()
+
+    def end(self) -> None:
+        """Give the results."""
+        self.task.leave()
+        self.task.give_from(self.carried, self.decided)
 
 
 def for_loop(task: Task) -> None:
@@ -138,6 +146,7 @@ def enter(task: Task, identity: tuple[tuple[str, ...], int]) -> None:
     scope = Scope((*lineage, f"call{ordinal}"), defaults, frame.scope.depth + 1)
     arguments = [task.slot(0), *(task.slot(i) for i in range(2, len(task.step.inputs)))]
     effect, state, result = _open_function(task, arguments, scope)
+    task.leave()
     task.give_from([effect], positions=[0])
     task.give_from([state, result], positions=[2, 3])
 
@@ -172,8 +181,8 @@ def check_depth(scope: Scope) -> None:
 CONTROL_OPERATIONS: dict[str, Operation] = {
     **{f"val.{name}": Operation(value) for name in VALUE_OPS},
     "cf.if": Operation(branch, waits=(0,)),
-    "cf.for": Operation(for_loop, waits=(0,)),
-    "cf.while": Operation(while_loop, waits=()),
-    "func.call": Operation(call, waits=(1,), ticks=1),
+    "cf.for": Operation(for_loop, waits=(0,), is_open=True),
+    "cf.while": Operation(while_loop, waits=(), is_open=True),
+    "func.call": Operation(call, waits=(1,), ticks=1, is_open=True),
     "func.apply": Operation(apply, waits=()),
 }

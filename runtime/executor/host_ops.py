@@ -23,7 +23,10 @@ def effectful(task: Task) -> None:
     def returned(value: Any) -> None:
         task.give([None, value], [None, origin])
 
-    _submit(task, name, function, values, returned)
+    # What comes before in the program, and may fail, comes before in the world as well.
+    assert task.live is not None, "host calls may fail"
+    start = partial(_submit, task, name, function, values, returned)
+    task.run.frontier.when_first(task.live, start)
 
 
 def pure(task: Task) -> None:
@@ -77,6 +80,7 @@ def _submit(
 
     def answered(result: Any) -> None:
         if not isinstance(result, BaseException):
+            task.leave()
             task.finish(partial(returned, result[0]))
         elif isinstance(result, LmcError):
             task.fail(result)
@@ -87,7 +91,7 @@ def _submit(
 
 
 HOST_OPERATIONS: dict[str, Operation] = {
-    "host.call": Operation(effectful),
-    "host.method": Operation(effectful),
-    "host.pure": Operation(pure),
+    "host.call": Operation(effectful, is_open=True),
+    "host.method": Operation(effectful, is_open=True),
+    "host.pure": Operation(pure, is_open=True),
 }

@@ -10,9 +10,10 @@ from lmc.errors import Cancelled, LmcError
 from lmc.ir.calls import CallUsage, GenCall, ScoreCall
 from lmc.ir.target import Backend
 from lmc.runtime.executor.code import PlanCode
+from lmc.runtime.executor.frontier import Frontier
 from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.loop import Loop
-from lmc.runtime.executor.slots import Order
+from lmc.runtime.executor.slots import Failure, Order
 from lmc.runtime.origins import Origin
 from lmc.runtime.prompt_state import Lineage
 
@@ -27,6 +28,8 @@ class Run:
 
     Attributes:
         is_closed: the run has ended: tasks stop, answers that still come are dropped.
+        failure: the first failure so far, in program order, that will end the run.
+        frontier: the steps that may still fail.
         needed: what effects rest on, which count as needed whatever is read later.
         pins: prefixes that are kept computed; given back when the run closes.
     """
@@ -53,6 +56,9 @@ class Run:
         self.event_error: BaseException | None = None
         self.on_abort: Callable[[BaseException], None] | None = None
         self.is_closed = False
+        self.failure: Failure | None = None
+        self.on_progress: Callable[[], None] | None = None
+        self.frontier = Frontier(self._progress)
         self.started = time.monotonic()
         self.usages: list[CallUsage] = []
         self.first_token: float | None = None
@@ -64,7 +70,6 @@ class Run:
         self._numbers = itertools.count()
         self._open: dict[int, Any] = {}
         self._orders: dict[int, Order] = {}
-        self._failed_at: Order | None = None
         self._on_drained: Callable[[], None] | None = None
 
     @property
@@ -83,7 +88,7 @@ class Run:
 
         `order` is the place of the asking step in program order.
         """
-        if self._failed_at is not None and order > self._failed_at:
+        if self.is_beyond(order):
             self.ready.append(partial(on_answer, Cancelled("the run has failed before")))
             return
         submitted = time.monotonic()
@@ -99,13 +104,32 @@ class Run:
 
         self.begin(submit, answered, order=order)
 
-    def fail_at(self, order: Order) -> None:
-        """Cancel the calls behind a failure that will end the run; earlier ones go on."""
-        self._failed_at = order if self._failed_at is None else min(order, self._failed_at)
+    def is_beyond(self, order: Order) -> bool:
+        """Whether a step comes after a failure that will end the run."""
+        return self.failure is not None and order > self.failure.order
+
+    def fail(self, failure: Failure) -> None:
+        """Note a failure that ends the run, unless an earlier step still fails.
+
+        Calls behind it are cancelled; earlier ones go on.
+        """
+        if self.is_beyond(failure.order):
+            return
+        self.failure = failure
         for number, place in list(self._orders.items()):
             ticket = self._open.get(number)
-            if place > self._failed_at and ticket is not None:
+            if place > failure.order and ticket is not None:
                 ticket.cancel()
+        self._progress()
+
+    def abort(self, error: BaseException) -> None:
+        """End the run at once: a bug of ours, or a failure of the caller's own listener."""
+        if self.on_abort is not None:
+            self.on_abort(error)
+
+    def _progress(self) -> None:
+        if self.on_progress is not None and (self.failure is not None or self.frontier.is_empty):
+            self.on_progress()
 
     def begin(
         self,
@@ -174,8 +198,7 @@ class Run:
         except Exception as error:
             # The listener's failure is the caller's own; it is raised where they wait.
             self.event_error = error
-            if self.on_abort is not None:
-                self.on_abort(error)
+            self.abort(error)
 
     def close(self, on_drained: Callable[[], None]) -> None:
         """End the run: cancel what is open, then call `on_drained` once all came back."""

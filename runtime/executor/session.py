@@ -85,6 +85,7 @@ class Job:
         self._awaited: list[Slot] = []
         self._missing = 0
         run.on_abort = self.end
+        run.on_progress = self._check
 
     @property
     def is_ended(self) -> bool:
@@ -157,20 +158,32 @@ class Job:
             return
         self._is_begun = True
         self._await(list(self._results))
+        self._check()
 
     def _await(self, slots: list[Slot]) -> None:
         self._awaited += slots
         pending = [slot for slot in slots if not slot.is_done]
         self._missing = len(pending) + 1
         for slot in pending:
-            slot.waiters.append(lambda slot=slot: self._one_done(slot))  # type: ignore[union-attr]
-        self._one_done(None)
+            slot.waiters.append(self._one_done)  # type: ignore[union-attr]
+        self._one_done()
 
-    def _one_done(self, slot: Slot | None) -> None:
-        if slot is not None and slot.failure is not None:
-            self.run.fail_at(slot.failure.order)
+    def _one_done(self) -> None:
         self._missing -= 1
-        if self._missing or self.outcome is not None:
+        if not self._missing:
+            self._check()
+
+    def _check(self) -> None:
+        """End the run if nothing more can fail, and its results are there or it has failed."""
+        if not self._is_begun or self.outcome is not None:
+            return
+        frontier, failure = self.run.frontier, self.run.failure
+        if failure is not None:
+            first = frontier.first()
+            if first is None or first > failure.order:
+                self.end(failure.error)
+            return
+        if self._missing or not frontier.is_empty:
             return
         failures = [slot.failure for slot in self._awaited if slot.failure is not None]
         if failures:

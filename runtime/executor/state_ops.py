@@ -1,6 +1,7 @@
 """The ops on prompt states that ask no model."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lmc.errors import RunError
@@ -9,7 +10,7 @@ from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.slots import StateHandle, link, undefined
 from lmc.runtime.executor.task import Task
 from lmc.runtime.origins import Origin, join_origins, needing, shape_of
-from lmc.runtime.prompt_state import Lineage, PromptState, root_state
+from lmc.runtime.prompt_state import Lineage, PromptState, checked_text, root_state
 
 MAX_CHILDREN = 65_536
 
@@ -39,11 +40,19 @@ def prompt(task: Task) -> None:
     task.give_one(0, root_state(task.run.backend.target, lineage))
 
 
-def extend(task: Task) -> None:
-    """Append text."""
+def check_text(task: Task) -> str:
+    """Return the text to append; raises RunError for other values."""
     text = task.value(1)
     if isinstance(text, Undefined):
         raise undefined(text)
+    if isinstance(text, StateHandle):
+        raise RunError("a prompt state is not text", hint="use its text(): s.text()")
+    return checked_text(text)
+
+
+def extend(task: Task) -> None:
+    """Append text."""
+    text: str = task.checked
     give_state(task, task.state().extend(text, task.slot(1).origin))
 
 
@@ -75,12 +84,17 @@ def variable_name(task: Task, position: int) -> tuple[str, Origin | None]:
     return name, task.slot(position).origin
 
 
+def check_variable(task: Task) -> tuple[str, Origin | None]:
+    """Return the name of the variable to set; raises RunError for a wrong one or no value."""
+    if isinstance(task.value(1), Undefined):
+        raise undefined(task.value(1))
+    return variable_name(task, 2)
+
+
 def set_variable(task: Task) -> None:
     """Set a variable."""
     value = task.value(1)
-    if isinstance(value, Undefined):
-        raise undefined(value)
-    name, origin = variable_name(task, 2)
+    name, origin = task.checked
     state = task.state().set(name, value, task.slot(1).origin)
     if origin is not None:
         state = state.naming(origin)
@@ -99,7 +113,7 @@ def get_variable(task: Task) -> None:
 def has_variable(task: Task) -> None:
     """Tell whether a variable is set."""
     state = task.state()
-    name, origin = variable_name(task, 1)
+    name, origin = task.checked
     known_after = state.names[name] if name in state.names else state.name_origin
     task.give_one(0, name in state.variables, join_origins((known_after, origin)))
 
@@ -146,12 +160,18 @@ def _ticked(task: Task) -> Callable[[PromptState], PromptState]:
     return lambda state: state.needing(origin).tick()
 
 
-def join(task: Task) -> None:
-    """Join children into the parent, once all their contents are there."""
+def check_children(task: Task) -> Sequence[StateHandle]:
+    """Return the children to join; raises RunError for other values."""
     children = task.value(1)
     is_list = isinstance(children, (list, tuple))
     if not is_list or not all(isinstance(child, StateHandle) for child in children):
         raise RunError("join takes a list of prompt states")
+    return children
+
+
+def join(task: Task) -> None:
+    """Join children into the parent, once all their contents are there."""
+    children: Sequence[StateHandle] = task.checked
 
     def joined() -> None:
         parent = task.state()
@@ -164,17 +184,17 @@ def join(task: Task) -> None:
 
 STATE_OPERATIONS: dict[str, Operation] = {
     "lm.prompt": Operation(prompt),
-    "lm.extend": Operation(extend, reads=(0,), ticks=0),
+    "lm.extend": Operation(extend, reads=(0,), ticks=0, check=check_text),
     "lm.begin": Operation(marker, reads=(0,), ticks=0),
     "lm.end": Operation(marker, reads=(0,), ticks=0),
     "lm.control": Operation(marker, reads=(0,), ticks=0),
     "lm.tick": Operation(tick, reads=(0,), ticks=1),
-    "lm.set": Operation(set_variable, reads=(0,), ticks=0),
+    "lm.set": Operation(set_variable, reads=(0,), ticks=0, check=check_variable),
     "lm.get": Operation(get_variable, reads=(0,)),
     "lm.meta": Operation(get_variable, reads=(0,)),
-    "lm.has": Operation(has_variable, reads=(0,)),
+    "lm.has": Operation(has_variable, reads=(0,), check=partial(variable_name, position=1)),
     "lm.text": Operation(read_text, reads=(0,)),
     "lm.messages": Operation(read_text, reads=(0,)),
     "lm.fork": Operation(fork, ticks=1),
-    "lm.join": Operation(join, reads=(0,), ticks=0),
+    "lm.join": Operation(join, reads=(0,), ticks=0, check=check_children),
 }

@@ -114,7 +114,9 @@ class Task:
         "_has_identity",
         "_missing",
         "_then",
+        "checked",
         "frame",
+        "live",
         "order",
         "run",
         "step",
@@ -129,12 +131,17 @@ class Task:
         self._then: Callable[[], None] = self._act
         self._missing = 0
         self._has_identity = False
+        self.checked: Any = None
+        self.live: Order | None = None  # where the step can still end the run by failing
 
     # -- waiting ---------------------------------------------------------------------------
 
     def start(self) -> None:
         """Wait for the inputs that the op needs before it acts."""
         step, registers = self.step, self.frame.registers
+        if step.may_fail:
+            self.live = self.order
+            self.run.frontier.enter(self.order)
         if step.ticks is not None:
             self._give_identity(is_fresh=True)
         self.wait([registers[register] for register in step.waits], self._inputs_known, later=True)
@@ -165,7 +172,7 @@ class Task:
             self._all_done()
 
     def _all_done(self) -> None:
-        if self.run.is_closed:
+        if self.run.is_closed or self.run.is_beyond(self.live or self.order):
             return
         awaited, self._awaited = self._awaited, ()
         failure: Failure | None = None
@@ -174,22 +181,36 @@ class Task:
             if found is not None and (failure is None or found.order < failure.order):
                 failure = found
         if failure is not None:
-            self.fail_with(failure)
+            self.pass_on(failure)
             return
         self.finish(self._then)
+
+    def leave(self) -> None:
+        """Note that the step cannot end the run any more: it has failed, or will not."""
+        live, self.live = self.live, None
+        if live is not None:
+            self.run.frontier.leave(live)
 
     def finish(self, function: Callable[[], None]) -> None:
         """Call a function that acts for the task; what it raises fails the task's outputs."""
         try:
             function()
         except Exception as error:
-            # Also our own bugs: they end the run where it waits, not the loop in silence.
+            # Also our own bugs: they end the run, not the loop in silence.
             self.fail(error)
 
     def _inputs_known(self) -> None:
         step = self.step
         if step.ticks is not None and not self._has_identity:
             self._give_identity(is_fresh=False)
+        check = step.operation.check
+        if check is not None:
+            try:
+                self.checked = check(self)
+            except LmcError as error:
+                self._fail_check(error)
+                return
+            self.leave()
         if not step.operation.reads:
             self._act()
             return
@@ -202,8 +223,20 @@ class Task:
             contents.append(handle.content)
         self.wait(contents, self._act)
 
+    def _fail_check(self, error: LmcError) -> None:
+        """Fail once the first state's text is there, which the error shows the end of."""
+        handle = self.value(0)
+        content = handle.content if isinstance(handle, StateHandle) else None
+        if content is None or content.waiters is None or self.step.op not in TAIL_OPS:
+            self.fail(error)
+        else:
+            content.waiters.append(lambda: self.fail(error))
+
     def _act(self) -> None:
-        self.step.operation.act(self)
+        operation = self.step.operation
+        operation.act(self)
+        if self.live is not None and not operation.is_open:
+            self.leave()
 
     # -- inputs ----------------------------------------------------------------------------
 
@@ -289,8 +322,24 @@ class Task:
                 link(source, registers[register], ready, control=control)
 
     def fail(self, error: BaseException) -> None:
-        """Fail all outputs at this step; the error gets the step's place."""
-        self.fail_with(Failure(self.order, self._placed(error)))
+        """Fail all outputs at this step; the error gets the step's place.
+
+        A live step's failure ends the run; a bug of our own ends it at once.
+        """
+        failure = Failure(self.order, self._placed(error))
+        if self.live is not None:
+            self.run.fail(Failure(self.live, failure.error))
+        elif not isinstance(error, LmcError):
+            self.run.abort(error)
+        self.leave()
+        self.fail_with(failure)
+
+    def pass_on(self, failure: Failure) -> None:
+        """Fail with an input; a live step needs its inputs, so that ends the run."""
+        if self.live is not None:
+            self.run.fail(Failure(self.live, failure.error))
+        self.leave()
+        self.fail_with(failure)
 
     def _placed(self, error: BaseException) -> BaseException:
         """Give an error the step's location and, where a prompt is concerned, its tail."""

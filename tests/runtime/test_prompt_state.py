@@ -10,7 +10,7 @@ from lmc.errors import RunError
 from lmc.ir.calls import GenResult
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.runtime.encodings import Encodings
-from lmc.runtime.prompt_state import root_state
+from lmc.runtime.prompt_state import checked_text, root_state
 
 WORDS = [
     "Hello",
@@ -137,7 +137,7 @@ def test_empty_appends_change_nothing():
 def test_what_cannot_be_appended_is_told():
     state = root_state(oracle_target())
     with pytest.raises(RunError, match="not int: 5"):
-        state.extend(5)  # type: ignore[arg-type]
+        checked_text(5)
     with pytest.raises(RunError, match="no control token '<nope>'"):
         state.control_token("<nope>")
     with pytest.raises(RunError, match="no turn of 'user' can be closed: none is open"):
