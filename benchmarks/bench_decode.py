@@ -65,7 +65,8 @@ class Decoding:
     def seconds_per_step(self) -> float:
         """Decode `num_steps` tokens of every sequence."""
         rows, starts = list(range(self.num_seqs)), list(range(self.num_seqs + 1))
-        ids = torch.full((self.num_seqs,), 504, dtype=torch.int32)
+        any_id = self.model.config.vocab_size // 2
+        ids = torch.full((self.num_seqs,), any_id, dtype=torch.int32)
         begin = time.perf_counter()
         for step in range(self.num_steps):
             positions = torch.full((self.num_seqs,), self.context + step, dtype=torch.int32)

@@ -183,6 +183,7 @@ def all_logits(model: CausalModel, token_ids: torch.Tensor) -> torch.Tensor:
 def transformers_model(path: Path, dtype: torch.dtype) -> torch.nn.Module:
     """Return transformers' Llama with the weights that we read from `path`."""
     from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
     source = open_weights(path)
     config = source.config
@@ -201,9 +202,11 @@ def transformers_model(path: Path, dtype: torch.dtype) -> torch.nn.Module:
             rms_norm_eps=config.rms_eps,
             tie_word_embeddings=config.tie_embeddings,
         )
-    model = LlamaForCausalLM(hf_config)
+    with torch.device("meta"):  # the random weights that it starts with are not needed
+        model = LlamaForCausalLM(hf_config)
+    model.model.rotary_emb = LlamaRotaryEmbedding(hf_config)
     state = {name: source.tensor(name) for name in source.names()}
-    missing, unexpected = model.load_state_dict(state, strict=False)
+    missing, unexpected = model.load_state_dict(state, strict=False, assign=True)
     assert not unexpected, unexpected
     assert set(missing) <= {"lm_head.weight"}, missing
     model.tie_weights()
