@@ -2,6 +2,7 @@
 
 from lmc.ir.core import Op, Value
 from lmc.ir.expressions import CHOICES_METHODS, TYPE_REGEX
+from lmc.ir.types import is_attr
 from lmc.passes.analysis import Missing, lookup
 from lmc.passes.rewriting import Rewriter, Rule, make_const
 
@@ -139,6 +140,8 @@ def params_from_constants(rewriter: Rewriter, op: Op) -> list[Op] | None:
         if known.value not in _WORDS.get(str(key), (known.value,)):
             continue
         if key == "name" and not isinstance(known.value, str):
+            continue
+        if not is_attr(known.value):
             continue
         _take_param(op, position, first, known.value)
         return [op]

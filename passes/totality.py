@@ -32,8 +32,8 @@ _TEXT_TO_TEXT = frozenset({
 def is_total(op: Op, facts: Facts) -> bool:
     """Whether an op gives its results for all operands, as far as types and constants show.
 
-    Model calls and turn markers are total here: one that nobody demands may be dropped with
-    the failure it might have had.
+    Model calls with sound parameters and turn markers are total here: one that nobody demands
+    may be dropped with the failure it might have had.
     """
     if op.name in _ON_STATES:
         return _ON_STATES[op.name](op, facts)
@@ -53,6 +53,46 @@ def _is_read_total(op: Op, facts: Facts) -> bool:
     return isinstance(name, str) and isinstance(lookup(op.operands[0], name, facts), tuple)
 
 
+def _is_meta_total(op: Op, facts: Facts) -> bool:
+    """Whether the variable whose meta dict an op reads was certainly set by a call."""
+    name = op.attributes.get("name")
+    found = lookup(op.operands[0], name, facts) if isinstance(name, str) else None
+    return isinstance(found, tuple) and found[0].name != "lm.set"
+
+
+def _is_call_total(op: Op, facts: Facts) -> bool:
+    """Whether a generation's parameters are known and sound."""
+    dynamic, params = op.attributes["dynamic"], op.attributes["params"]
+    assert isinstance(dynamic, list)
+    assert isinstance(params, dict)
+    given = zip(dynamic, op.operands[len(op.operands) - len(dynamic) :], strict=True)
+    if any(key != "name" or value.type != TEXT for key, value in given):
+        return False
+    try:
+        return op.name == "lm.select" or bool(check_params(params) or True)
+    except UsageError:
+        return False
+
+
+def _is_select_total(op: Op, facts: Facts) -> bool:
+    """Whether there are choices, all of them texts, and a method."""
+    items = known_items(op.operands[1], facts)
+    if items is None or not items.items or not _is_call_total(op, facts):
+        return False
+    choices = [
+        isinstance(item.value, str) if isinstance(item, Const) else
+        isinstance(item, Value) and item.type == TEXT
+        for item in items.items
+    ]  # fmt: skip
+    return all(choices) and all(_is_select_param(*pair) for pair in op.attributes["params"].items())  # type: ignore[union-attr]
+
+
+def _is_select_param(name: str, value: object) -> bool:
+    if name == "choices_method":
+        return value is None or value in CHOICES_METHODS
+    return name == "temperature" and (value is None or value == 0)
+
+
 def _is_name_total(op: Op, index: int) -> bool:
     return "name" in op.attributes or op.operands[index].type == TEXT
 
@@ -64,7 +104,9 @@ _ON_STATES: dict[str, Callable[[Op, Facts], bool]] = {
     "lm.get": _is_read_total,
     "lm.has": lambda op, facts: _is_name_total(op, 1),
     "lm.join": lambda op, facts: op.operands[1].type == list_of(STATE),
-    "lm.meta": _is_read_total,
+    "lm.gen": _is_call_total,
+    "lm.meta": _is_meta_total,
+    "lm.select": _is_select_total,
     "lm.set": lambda op, facts: _is_name_total(op, 2),
 }
 
