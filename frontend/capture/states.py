@@ -224,14 +224,24 @@ class States(Loops):
         if kind_of(value).name == "list" and isinstance(value, (Ref, Element)):
             texts = value
         source = slots if texts is None else self.zipped([slots, value], node, strict=True)
+        is_called = texts is None and isinstance(value, (Closure, HostObject))
+        if is_called and kind_of(group) == FAMILY:
+            # The index of a child by number is its number among all states.
+            source = self.enumerated(slots, Known(0), node)
 
         def body(item: Abstract) -> Known | Plain:
             place, what = item, value
-            if isinstance(item, Tuple) and texts is not None:
+            if texts is not None:
+                assert isinstance(item, Tuple)
                 place, what = item.items
-            elif isinstance(value, (Closure, HostObject)):
-                assert isinstance(place, Element)
-                what = self.inline(value, [place.index], {}, node)
+            elif is_called:
+                index: Abstract
+                if isinstance(item, Tuple):
+                    index, place = item.items
+                else:
+                    assert isinstance(place, Element)
+                    index = place.index
+                what = self.inline(value, [index], {}, node)
             self.append(place, what, node)
             return Known(True)
 

@@ -1,0 +1,259 @@
+"""Random expressions of the language for `program_generator`: typed, and mostly without errors.
+
+Kinds are text, int, flag, texts, ints (lists), table (dict of text to int). What could fail is
+written with a guard, so that most programs run to their end.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from random import Random
+
+CONSTANTS = (
+    "a", "b ", "\\n", "Note: ", "the", " yes", "naïve 🙂", "x=1;", "Ada", "- ", "\\n\\n", "don't", "",
+    "{}", "12", "<|im_end|>", "日本",
+)  # fmt: skip
+KINDS = ("text", "int", "flag", "texts", "ints", "table")
+
+
+@dataclass(slots=True)
+class State:
+    """A state that has a name: its variables by kind, as far as they are surely set."""
+
+    name: str
+    variables: dict[str, str] = field(default_factory=dict)
+    in_turn: bool = False
+
+    def of(self, kind: str) -> list[str]:
+        """Return expressions that read the variables of a kind."""
+        return [f'{self.name}["{name}"]' for name, held in self.variables.items() if held == kind]
+
+    def copy(self, name: str) -> "State":
+        """Return a state under another name that has the same variables."""
+        return State(name, dict(self.variables), self.in_turn)
+
+
+class Expressions:
+    """Makes expressions from the names that there are."""
+
+    def __init__(self, draw: Random) -> None:
+        self.draw = draw
+        self.names: dict[str, list[str]] = {kind: [] for kind in KINDS}
+        self.states: list[State] = []
+        self.results: list[str] = []
+        self.can_call = True
+
+    # Choices.
+
+    def chance(self, share: float) -> bool:
+        """Return True that often."""
+        return self.draw.random() < share
+
+    def one(self, *choices: str) -> str:
+        """Return one of several texts."""
+        return self.draw.choice(choices)
+
+    def number(self, low: int, high: int) -> int:
+        """Return a number."""
+        return self.draw.randint(low, high)
+
+    def name_of(self, kind: str) -> str | None:
+        """Return a name or variable of a kind, None where there is none."""
+        held = list(self.names[kind])
+        for state in self.states[-3:]:
+            held += state.of(kind)
+        return self.draw.choice(held) if held else None
+
+    def make(self, kind: str, deep: int = 0) -> str:
+        """Return an expression of a kind."""
+        makers: dict[str, Callable[[int], str]] = {
+            "text": self.text, "int": self.int, "flag": self.flag, "texts": self.texts,
+            "ints": self.ints, "table": self.table,
+        }  # fmt: skip
+        return makers[kind](deep)
+
+    def constant(self) -> str:
+        """Return a text in quotes."""
+        return f'"{self.draw.choice(CONSTANTS)}"'
+
+    # Kinds.
+
+    def text(self, deep: int = 0) -> str:
+        """Return an expression for a text."""
+        name = self.name_of("text")
+        if deep > 2 or self.chance(0.35):
+            return name if name and self.chance(0.6) else self.constant()
+        below = deep + 1
+        makers = [
+            lambda: self.fstring(below), lambda: self.fstring(below),
+            lambda: f"({self.text(below)} + {self.text(below)})",
+            lambda: f"str({self.int(below)})", lambda: f"', '.join({self.texts(below)})",
+            lambda: self.text_method(below),
+            lambda: f"{self.text(below)}[{self.number(0, 2)}:{self.one('', '6', '-1', '9')}]",
+            lambda: f"({self.text(below)} if {self.flag(below)} else {self.text(below)})",
+            lambda: f"({self.text(below)} or {self.constant()})",
+            lambda: f"({self.constant()} * {self.number(0, 2)})", lambda: self.picked(below),
+            lambda: f"'|'.join(t.strip() for t in {self.texts(below)} if t)",
+            lambda: f"repr({self.make(self.one('int', 'texts', 'flag'), below)})",
+            lambda: f"min({self.texts(below)} or ['none'], key=len)",
+            lambda: f"json.dumps({self.make(self.one('ints', 'table'), below)})",
+            lambda: f"re.sub('[0-9 ]+', '_', {self.text(below)})",
+            lambda: f"next((t for t in {self.texts(below)} if len(t) > 1), 'nothing')",
+            lambda: f"('%s/%d' % ({self.text(below)}, {self.int(below)}))",
+        ]  # fmt: skip
+        if self.states:
+            makers += [self.read_state, self.read_state]
+        if self.results:
+            makers.append(lambda: self.one(*self.results))
+        return self.draw.choice(makers)()
+
+    def fstring(self, deep: int = 0) -> str:
+        """Return an f-string."""
+        fields = [
+            lambda: "{" + self.simple("text") + "}", lambda: "{" + self.simple("int") + "}",
+            lambda: "{" + self.simple("text") + self.one("!r", "!s", ":>8", "!r:.20") + "}",
+            lambda: "{" + self.simple("int") + self.one(":03d", ":+", ":>4", "!r") + "}",
+            lambda: "{" + self.simple("flag") + "}", lambda: self.one("a ", "- ", ": ", "\\n", "é"),
+        ]  # fmt: skip
+        parts = [self.draw.choice(fields)() for _ in range(self.number(1, 4))]
+        return 'f"' + "".join(parts) + '"'
+
+    def simple(self, kind: str) -> str:
+        """Return an expression without quotes in it, as an f-string's field must be."""
+        plain = [name for name in self.names[kind] if '"' not in name]
+        if plain and self.chance(0.8):
+            return self.draw.choice(plain)
+        return {"text": "NAMES[0]", "int": str(self.number(0, 9)), "flag": "True"}[kind]
+
+    def text_method(self, deep: int) -> str:
+        """Return a method call on a text."""
+        base = self.text(deep)
+        return f"({base})" + self.one(
+            ".strip()", ".upper()", ".lower()", ".title()", ".replace('a', 'oo')", ".lstrip('- ')",
+            ".removeprefix('the')", ".center(9, '*')", ".zfill(4)", ".capitalize()",
+            ".partition(' ')[2]", ".swapcase()",
+        )  # fmt: skip
+
+    def picked(self, deep: int) -> str:
+        """Return an item of a list, or of a module's constant."""
+        return self.one(
+            f"NAMES[{self.int(deep)} % len(NAMES)]",
+            f"(({self.texts(deep)}) + ['end'])[0]", f"([*{self.texts(deep)}, 'last'])[-1]",
+            f"{{'a': 'first', 'b': {self.text(deep)}}}.get({self.text(deep)}, 'other')",
+        )  # fmt: skip
+
+    def read_state(self) -> str:
+        """Return an expression that reads a state's text, turns, or a variable that may lack."""
+        state = self.draw.choice(self.states)
+        word = self.one("v0", "v1", "w0", "w1", "kind")
+        return self.one(
+            f"{state.name}.text()[-12:]", f"{state.name}.text()[:5]",
+            f"str({state.name}.messages()[-1:])",
+            f'str({state.name}["{word}"] if "{word}" in {state.name} else None)',
+        )  # fmt: skip
+
+    def int(self, deep: int = 0) -> str:
+        """Return an expression for a small whole number."""
+        name = self.name_of("int")
+        if deep > 2 or self.chance(0.35):
+            return name if name and self.chance(0.6) else str(self.number(0, 5))
+        below = deep + 1
+        makers = [
+            lambda: f"len({self.make(self.one('text', 'texts', 'ints', 'table'), below)})",
+            lambda: f"({self.int(below)} {self.one('+', '-', '*')} {self.int(below)})",
+            lambda: f"({self.int(below)} {self.one('//', '%')} {self.number(1, 4)})",
+            lambda: f"({self.int(below)} if {self.flag(below)} else {self.int(below)})",
+            lambda: f"sum({self.ints(below)})", lambda: f"max({self.ints(below)} or [0])",
+            lambda: f"abs({self.int(below)})", lambda: f"(-{self.int(3)})", lambda: f"(~{self.int(3)})",
+            lambda: f"{self.text(below)}.count('a')", lambda: f"{self.text(below)}.find('e')",
+            lambda: f"sum(len(t) for t in {self.texts(below)})",
+            lambda: f"{self.table(below)}.get({self.constant()}, {self.int(below)})",
+            lambda: f"int({self.text(below)}.isalpha())",
+            lambda: f"round({self.int(below)} / {self.number(1, 4)})",
+            lambda: f"math.floor({self.int(below)} * 0.5)",
+            lambda: f"({self.int(below)} {self.one('&', '|', '^')} {self.number(0, 7)})",
+            lambda: f"plain({self.int(below)} % 7)", lambda: f"digits({self.text(below)})",
+            lambda: f"pair({self.int(below)})[1]", lambda: f"divmod({self.int(below)}, 3)[0]",
+        ]  # fmt: skip
+        return self.draw.choice(makers)()
+
+    def flag(self, deep: int = 0) -> str:
+        """Return a condition."""
+        name = self.name_of("flag")
+        if name and self.chance(0.3):
+            return name
+        below = deep + 1
+        if deep > 2:
+            return self.one("True", "False", f"{self.int(3)} > 2")
+        makers = [
+            lambda: f"{self.int(below)} {self.one('<', '==', '>=', '!=')} {self.int(below)}",
+            lambda: f"{self.text(below)} {self.one('==', '!=', '<')} {self.text(below)}",
+            lambda: f"{self.constant()} {self.one('in', 'not in')} {self.text(below)}",
+            lambda: f"{self.text(below)}.startswith({self.constant()})",
+            lambda: f"len({self.text(below)}) % 2 == {self.number(0, 1)}",
+            lambda: f"{self.text(below)} in {self.texts(below)}",
+            lambda: f"not ({self.flag(below)})",
+            lambda: f"({self.flag(below)} {self.one('and', 'or')} {self.flag(below)})",
+            lambda: f"0 < {self.int(below)} < {self.number(2, 9)}",
+            lambda: f"any(len(t) > 2 for t in {self.texts(below)})",
+            lambda: f"all(t for t in {self.texts(below)})", lambda: f"bool({self.texts(below)})",
+            lambda: f"isinstance({self.text(below)}, str)",
+            lambda: f"re.search('[a-c]+', {self.text(below)}) is not None",
+        ]  # fmt: skip
+        if self.states:
+            makers += [lambda: f'"{self.one("v0", "w1", "kind")}" in {self.states[-1].name}'] * 2
+        made = self.draw.choice(makers)()
+        return made if deep == 0 else f"({made})"
+
+    def texts(self, deep: int = 0) -> str:
+        """Return an expression for a list of texts."""
+        name = self.name_of("texts")
+        if deep > 2 or self.chance(0.4):
+            return name if name else self.one("NAMES", "[]", "['p', 'q r']")
+        below = deep + 1
+        shown = ", ".join(self.text(below) for _ in range(self.number(0, 3)))
+        return self.draw.choice([
+            lambda: f"[{shown}]", lambda: f"({self.text(below)}).split()",
+            lambda: f"({self.texts(below)} + {self.texts(below)})",
+            lambda: f"{self.texts(below)}[:{self.number(1, 3)}]",
+            lambda: f"[t.strip() for t in {self.texts(below)} if t]",
+            lambda: f"sorted({self.texts(below)})", lambda: f"list(reversed({self.texts(below)}))",
+            lambda: f"[str(i) + t for i, t in enumerate({self.texts(below)})]",
+            lambda: f"sorted(set({self.texts(below)}))",
+            lambda: f"[a + b for a, b in zip({self.texts(below)}, NAMES)]",
+            lambda: f"list({self.table(below)})", lambda: f"words({self.text(below)})",
+            lambda: f"re.findall('[a-z]+', {self.text(below)})",
+            lambda: f"sorted({{t for t in {self.texts(below)}}} | {{'q'}})",
+            lambda: f"list(map(str, {self.ints(below)}))",
+            lambda: f"[*{self.texts(below)}, {self.text(below)}]",
+        ])()  # fmt: skip
+
+    def ints(self, deep: int = 0) -> str:
+        """Return an expression for a list of numbers."""
+        name = self.name_of("ints")
+        if deep > 2 or self.chance(0.4):
+            return name if name else self.one("[]", "[1, 2, 3]", "[0]")
+        below = deep + 1
+        shown = ", ".join(self.int(below) for _ in range(self.number(0, 3)))
+        return self.draw.choice([
+            lambda: f"[{shown}]", lambda: f"list(range({self.number(0, 3)}))",
+            lambda: f"[len(t) for t in {self.texts(below)}]",
+            lambda: f"[i * {self.int(below)} for i in {self.ints(below)} if i > 0]",
+            lambda: f"sorted({self.ints(below)}, reverse=True)",
+            lambda: f"list({self.table(below)}.values())",
+            lambda: f"[x for row in [{self.ints(below)}, [7]] for x in row]",
+            lambda: f"json.loads('[1, {self.number(0, 9)}]')",
+        ])()  # fmt: skip
+
+    def table(self, deep: int = 0) -> str:
+        """Return an expression for a dict of text to number."""
+        name = self.name_of("table")
+        if deep > 2 or self.chance(0.4):
+            return name if name else self.one("TABLE", "{}", "{'k': 3}")
+        below = deep + 1
+        return self.draw.choice([
+            lambda: f"{{{self.constant()}: {self.int(below)}, 'k': {self.int(below)}}}",
+            lambda: f"{{t: len(t) for t in {self.texts(below)}}}",
+            lambda: f"{{**{self.table(below)}, 'new': {self.int(below)}}}",
+            lambda: f"dict(zip({self.texts(below)}, {self.ints(below)}))",
+            lambda: f"{{k: v + 1 for k, v in {self.table(below)}.items()}}",
+        ])()  # fmt: skip
