@@ -93,6 +93,10 @@ def load_module(file: Path) -> ModuleType:
         raise _syntax_error(file, error) from error
     except ValueError as error:
         raise CaptureError(f"{file.name} is no Python source: {error}") from error
+    except (RecursionError, MemoryError) as error:
+        raise CaptureError(
+            f"{file.name} is nested too deeply for Python to parse", hint="split long expressions"
+        ) from error
     module = ModuleType(file.stem)
     module.__file__ = str(file)
     # Host functions are known by import name, so the name must lead to this very module.

@@ -97,7 +97,8 @@ class ControlFlow(Emitter):
         sides: list[tuple[Block, Store]] = []
         for body in (then, otherwise):
             self.store, self.block = entry.copy(), Block()
-            body()
+            with self.inside(node):
+                body()
             sides.append((self.block, self.store))
         self.join(node, condition.value, sides, outer)
 
@@ -222,7 +223,8 @@ class ControlFlow(Emitter):
         if item is not None:
             block.arguments.insert(0, item)
         self.open_loops.append(OpenLoop({item} if item is not None else set(), head.contents))
-        go_on = body(item)
+        with self.inside(node):
+            go_on = body(item)
         self.open_loops.pop()
         end = self.store
         merger = Merger(head, end, self.aliases, plan.joined)

@@ -1,8 +1,10 @@
-"""Displays: tuples, lists, sets and dicts written out, and what they hold."""
+"""Displays: tuples, lists, sets and dicts written out, what they hold, and f-strings."""
 
 import ast
 from collections.abc import Callable
+from typing import Any
 
+from lmc.errors import RunError
 from lmc.frontend.capture.emitter import kind_of
 from lmc.frontend.capture.environment import Environment
 from lmc.frontend.capture.frame import MISSING
@@ -13,6 +15,8 @@ from lmc.frontend.capture.values import (
     Abstract,
     Cell,
     Element,
+    Known,
+    Pieces,
     Plain,
     Ref,
     Tuple,
@@ -22,7 +26,8 @@ from lmc.frontend.capture.values import (
     join_kinds,
 )
 from lmc.ir.core import Value
-from lmc.ir.types import DICT, PY, Type, list_of
+from lmc.ir.evaluate import evaluate_parts
+from lmc.ir.types import DICT, PY, TEXT, Type, list_of
 
 
 class Displays(Environment):
@@ -143,3 +148,51 @@ class Displays(Environment):
                 part = self.fresh(self.emit("val.dict", operands, [DICT], node)[0])
             found = self.binary("|", found, part, node)
         return found
+
+    # f-strings.
+
+    def _expr_JoinedStr(self, node: ast.JoinedStr) -> Abstract:
+        parts: list[Abstract] = []
+        for item in node.values:
+            made = (
+                self._format(item)
+                if isinstance(item, ast.FormattedValue)
+                else self.expression(item)
+            )
+            parts.append(made)
+        if all(isinstance(part, Known) for part in parts):
+            return Known("".join(part.value for part in parts if isinstance(part, Known)))
+        values = [self.read(part, node) for part in parts]
+        if len(values) == 1 and values[0].type == TEXT:
+            return Plain(values[0])
+        return Plain(self.emit("val.concat", values, [TEXT], node)[0])
+
+    def _format(self, node: ast.FormattedValue) -> Abstract:
+        value = self.expression(node.value)
+        if isinstance(value, Pieces):
+            self.fail(node.value, "an f-string cannot hold a generation",
+                      'append it with +: "text " + lmc.gen("name")')  # fmt: skip
+        conversion = chr(node.conversion) if node.conversion != -1 else ""
+        spec = Known("") if node.format_spec is None else self.expression(node.format_spec)
+        folded = self.folded("val.format", {"conversion": conversion}, [value, spec])
+        if folded is not None:
+            return folded
+        operand = self.read(value, node.value)
+        if operand.type == TEXT and not conversion and spec == Known(""):
+            return Plain(operand)
+        operands = [operand, self.read(spec, node)]
+        made = self.emit("val.format", operands, [TEXT], node, conversion=conversion)[0]
+        return Plain(made)
+
+    def folded(
+        self, name: str, attributes: dict[str, Any], operands: list[Abstract]
+    ) -> Known | None:
+        """Compute at once what needs constants alone; errors are left to the run."""
+        if not all(isinstance(operand, Known) for operand in operands):
+            return None
+        values = [operand.value for operand in operands if isinstance(operand, Known)]
+        try:
+            found = evaluate_parts(name, attributes, values, 1, None)[0]
+        except RunError:
+            return None
+        return Known(found) if type(found) in (bool, int, float, str) else None

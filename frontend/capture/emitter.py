@@ -1,7 +1,8 @@
 """The base of capture: making ops, reading and writing what names refer to, graph breaks."""
 
 import ast
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -37,6 +38,10 @@ if TYPE_CHECKING:
     from lmc.frontend.capture.functions import ModuleCapture
 
 
+MAX_DEPTH = 90
+"""Levels of blocks; the verifier's limit is higher."""
+
+
 @dataclass(slots=True)
 class OpenLoop:
     """A loop whose body is being walked.
@@ -64,12 +69,23 @@ class Emitter:
         self.phi_sources: dict[Value, list[Value]] = {}
         self.undefined: set[Value] = set()
         self.counter = 0
+        self.depth = 0
         self.open_loops: list[OpenLoop] = []
 
     # The parts that expressions, calls and statements need of one another.
     expression: Callable[[ast.expr], Abstract]
     place: Callable[[ast.expr], Abstract]
     statements: Callable[[Sequence[ast.stmt]], None]
+
+    @contextmanager
+    def inside(self, node: ast.AST) -> Iterator[None]:
+        """Count a level of blocks; too many are a graph break."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(node, f"branches and loops are nested deeper than {MAX_DEPTH}",
+                      "move a part into a program of its own")  # fmt: skip
+        yield
+        self.depth -= 1
 
     def fresh_id(self) -> int:
         """Return a number that no frame, loop or temporary has yet."""

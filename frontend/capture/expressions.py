@@ -5,7 +5,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from lmc.errors import RunError
 from lmc.frontend.capture.displays import Displays
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.store import cells_of
@@ -32,8 +31,7 @@ from lmc.frontend.capture.values import (
     plain_list,
 )
 from lmc.ir.core import Value
-from lmc.ir.evaluate import evaluate_parts
-from lmc.ir.types import BOOL, FLOAT, INT, PY, STATE, TEXT
+from lmc.ir.types import BOOL, FLOAT, INT, PY, STATE
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -177,7 +175,7 @@ class Expressions(Displays):
             if is_state(side):
                 self.fail(node, f"'{op}' on a state makes no new state",
                           "append with +=: s += text")  # fmt: skip
-        folded = self._folded("val.binary", {"op": op}, [left, right])
+        folded = self.folded("val.binary", {"op": op}, [left, right])
         if folded is not None:
             return folded
         kinds = [kind_of(left), kind_of(right)]
@@ -206,19 +204,6 @@ class Expressions(Displays):
         found.cell.kind = kind
         return found
 
-    def _folded(
-        self, name: str, attributes: dict[str, Any], operands: list[Abstract]
-    ) -> Known | None:
-        """Compute at once what needs constants alone; errors are left to the run."""
-        if not all(isinstance(operand, Known) for operand in operands):
-            return None
-        values = [operand.value for operand in operands if isinstance(operand, Known)]
-        try:
-            found = evaluate_parts(name, attributes, values, 1, None)[0]
-        except RunError:
-            return None
-        return Known(found) if type(found) in (bool, int, float, str) else None
-
     def joined(self, left: Abstract, right: Abstract, node: ast.AST) -> Pieces:
         """Join two things to append."""
         return Pieces((*self.pieces(left, node).parts, *self.pieces(right, node).parts))
@@ -230,7 +215,7 @@ class Expressions(Displays):
             return self.condition(node)
         op = UNARY[type(node.op)]
         operand = self.expression(node.operand)
-        folded = self._folded("val.unary", {"op": op}, [operand])
+        folded = self.folded("val.unary", {"op": op}, [operand])
         if folded is not None:
             return folded
         value = self.read(operand, node)
@@ -283,7 +268,7 @@ class Expressions(Displays):
             if self._is_none(left, right):
                 return Known(op == "is not")
             left, right = (self._number_or(side) for side in (left, right))
-        folded = self._folded("val.compare", {"op": op}, [left, right])
+        folded = self.folded("val.compare", {"op": op}, [left, right])
         if folded is not None and not op.startswith("is"):
             return folded
         operands = [self.read(left, node), self.read(right, node)]
@@ -306,41 +291,6 @@ class Expressions(Displays):
         )
 
     variable_op: Callable[[str, Abstract, Abstract, ast.AST], Value]
-
-    # Text.
-
-    def _expr_JoinedStr(self, node: ast.JoinedStr) -> Abstract:
-        parts: list[Abstract] = []
-        for item in node.values:
-            made = (
-                self._format(item)
-                if isinstance(item, ast.FormattedValue)
-                else self.expression(item)
-            )
-            parts.append(made)
-        if all(isinstance(part, Known) for part in parts):
-            return Known("".join(part.value for part in parts if isinstance(part, Known)))
-        values = [self.read(part, node) for part in parts]
-        if len(values) == 1 and values[0].type == TEXT:
-            return Plain(values[0])
-        return Plain(self.emit("val.concat", values, [TEXT], node)[0])
-
-    def _format(self, node: ast.FormattedValue) -> Abstract:
-        value = self.expression(node.value)
-        if isinstance(value, Pieces):
-            self.fail(node.value, "an f-string cannot hold a generation",
-                      'append it with +: "text " + lmc.gen("name")')  # fmt: skip
-        conversion = chr(node.conversion) if node.conversion != -1 else ""
-        spec = Known("") if node.format_spec is None else self.expression(node.format_spec)
-        folded = self._folded("val.format", {"conversion": conversion}, [value, spec])
-        if folded is not None:
-            return folded
-        operand = self.read(value, node.value)
-        if operand.type == TEXT and not conversion and spec == Known(""):
-            return Plain(operand)
-        operands = [operand, self.read(spec, node)]
-        made = self.emit("val.format", operands, [TEXT], node, conversion=conversion)[0]
-        return Plain(made)
 
     # Parts of things.
 

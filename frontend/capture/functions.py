@@ -1,32 +1,23 @@
 """Assembling a module: programs, embedded helpers, guards, host functions."""
 
 import ast
-import hashlib
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import Any
 
 from lmc.errors import CaptureError
-from lmc.frontend.capture.environment import WORDS
 from lmc.frontend.capture.frame import MISSING, Frame, local_names
 from lmc.frontend.capture.host_calls import module_name
+from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_of
 from lmc.frontend.capture.patterns import Patterns
 from lmc.frontend.capture.prune import prune
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
 from lmc.frontend.capture.values import Cell, Plain, Ref
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
-from lmc.ir.evaluate import MUTATORS
 from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, PY, STATE, TEXT, Type, is_attr
-
-CHANGING = frozenset({
-    "random.shuffle", "_heapq.heappush", "_heapq.heappop", "_heapq.heapify", "_heapq.heapreplace",
-    "_heapq.heappushpop", "_bisect.insort_left", "_bisect.insort_right", "_bisect.insort",
-})  # fmt: skip
-"""Functions without readable source, or bound methods, that change what they are given."""
 
 ANNOTATED: dict[str, Type] = {"str": TEXT, "int": INT, "float": FLOAT, "bool": BOOL}
 
@@ -57,8 +48,7 @@ class ModuleCapture:
         self._refused: dict[FunctionType, CaptureError] = {}
         self._guards: dict[str, str] = {}
         self._watched: dict[str, Callable[[], str]] = {}
-        self._language: dict[FunctionType, bool] = {}
-        self._changing: dict[FunctionType, bool] = {}
+        self.facts = FunctionFacts(self.find)
 
     def finish(self) -> Captured:
         """Return the module with its guards."""
@@ -97,8 +87,8 @@ class ModuleCapture:
         """Walk a function's body; on a graph break everything is as it was."""
         before = dict(self.module.functions), dict(self._names), dict(self.host)
         guards = dict(self._guards), dict(self._watched)
+        source, node = self.find(function)
         try:
-            source, node = self.find(function)
             captured = FunctionCapture(self, function, source, node)
             made = captured.shell(name, kind)
             # Known before the walk, so that a function may call itself.
@@ -107,14 +97,20 @@ class ModuleCapture:
                 captured.walk_program(made, is_indexed=is_indexed)
             else:
                 captured.walk_helper(made)
-        except CaptureError:
+        except (CaptureError, RecursionError) as error:
             self.module.functions, self._names, self.host = before
             self._guards, self._watched = guards
-            raise
+            if isinstance(error, CaptureError):
+                raise
+            raise CaptureError(
+                f"'{function.__qualname__}' is nested too deeply to be captured",
+                hint="split long expressions and functions",
+                location=source.locate(node),
+            ) from None
 
     def helper(self, function: FunctionType) -> str | None:
         """Return the name of an embedded function of plain values, None if it cannot be one."""
-        if function in self._refused or self.uses_language(function):
+        if function in self._refused or self.facts.uses_language(function):
             return None
         if function not in self._names:
             name = self._free_name(function.__name__)
@@ -132,55 +128,6 @@ class ModuleCapture:
         while wanted in self.module.functions:
             wanted, number = f"{name}_{number}", number + 1
         return wanted
-
-    def uses_language(self, function: FunctionType) -> bool:
-        """Whether a function builds prompts or runs programs, itself or through others."""
-        if function not in self._language:
-            self._language[function] = False
-            try:
-                _, node = self.find(function)
-            except CaptureError:
-                return False
-            self._language[function] = any(
-                self._is_language(obj) for obj in _used_objects(function, node)
-            )
-        return self._language[function]
-
-    def _is_language(self, obj: Any) -> bool:
-        if isinstance(obj, FunctionType):
-            if obj in WORDS:
-                return True
-            return not hasattr(obj, "__lmc_effects__") and self.uses_language(obj)
-        return hasattr(obj, "__lmc_function__") and not isinstance(obj, ModuleType)
-
-    def changes_arguments(self, function: Any) -> bool:
-        """Whether a function seems to change one of its arguments in place, by its source."""
-        if not isinstance(function, FunctionType):
-            named = f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}"
-            return named in CHANGING
-        if function in self._changing:
-            return self._changing[function]
-        self._changing[function] = False
-        try:
-            _, node = self.find(function)
-        except CaptureError:
-            return False
-        parameters = set(inspect.signature(function).parameters)
-        self._changing[function] = any(
-            _changes(inner, parameters) or self._passes_on(inner, parameters, function, node)
-            for inner in ast.walk(node)
-        )
-        return self._changing[function]
-
-    def _passes_on(
-        self, node: ast.AST, parameters: set[str], function: FunctionType, body: FunctionNode
-    ) -> bool:
-        """Whether a node passes a parameter to a function that changes it."""
-        if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
-            return False
-        if not any(_root_name(argument) in parameters for argument in node.args):
-            return False
-        return any(map(self.changes_arguments, _used_objects(function, body, node.func)))
 
     # Guards.
 
@@ -325,58 +272,6 @@ class FunctionCapture(Patterns):
 
     def _return(self, values: list[Value], node: ast.AST) -> None:
         self.block.ops.append(Op("func.return", values, [], {}, [], self.locate(node)))
-
-
-def digest_of(value: Any) -> str:
-    """Return a short digest of a constant."""
-    text = json.dumps(value, sort_keys=True) if is_attr(value) else f"<{type(value).__name__}>"
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def code_digest(function: FunctionType) -> str:
-    """Return a short digest of a function's code, apart from where its file lies."""
-    code = function.__code__
-    parts = [code.co_code.hex(), repr(code.co_names), repr(code.co_varnames)]
-    parts += [repr(c) for c in code.co_consts if not hasattr(c, "co_code")]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
-
-
-def _used_objects(
-    function: FunctionType, body: FunctionNode, node: ast.AST | None = None
-) -> list[Any]:
-    """Return the live objects that a function's body (or a node of it) names, by attribute."""
-    names, _ = local_names(body)
-    node = node or body
-    frame = Frame(0, Source("", "", ()), node, function, None, names)
-    found: list[Any] = []
-    for inner in ast.walk(node):
-        if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name):
-            if inner.value.id not in names:
-                home = frame.live(inner.value.id)[1]
-                if isinstance(home, ModuleType):
-                    found.append(getattr(home, inner.attr, MISSING))
-        elif isinstance(inner, ast.Name) and inner.id not in names:
-            found.append(frame.live(inner.id)[1])
-    return found
-
-
-def _changes(node: ast.AST, parameters: set[str]) -> bool:
-    """Whether a node changes something that begins at a parameter."""
-    match node:
-        case ast.Call(func=ast.Attribute(value=base, attr=name)) if name in MUTATORS:
-            return _root_name(base) in parameters
-        case ast.Subscript(value=base, ctx=ast.Store() | ast.Del()):
-            return _root_name(base) in parameters
-        case ast.AugAssign(target=ast.Name(id=name)):
-            return name in parameters
-        case _:
-            return False
-
-
-def _root_name(node: ast.expr) -> str | None:
-    while isinstance(node, (ast.Subscript, ast.Attribute)):
-        node = node.value
-    return node.id if isinstance(node, ast.Name) else None
 
 
 def capture(functions: Sequence[Any], *, folder: Path | None = None) -> Captured:

@@ -44,7 +44,7 @@ class HostCalls(Methods):
                 self.fail(node, f"'{name}' cannot take {describe(value)}",
                           "only functions written in Python can")  # fmt: skip
         if any(isinstance(value, Ref) for value in (*arguments, *keywords.values())):
-            if self.module.changes_arguments(obj):
+            if self.module.facts.changes_arguments(obj):
                 self.fail(node, f"'{name}' changes what it is given, out of the program's sight",
                           "let it return the changed value")  # fmt: skip
         callee = self._import_name(obj, name, node)

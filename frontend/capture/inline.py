@@ -42,7 +42,7 @@ class Inlining(NestedPrograms):
         """Call a live function or class of the program's module."""
         every = [*arguments, *keywords.values()]
         if isinstance(obj, FunctionType) and not hasattr(obj, "__lmc_effects__"):
-            if any(map(_needs_inlining, every)) or self.module.uses_language(obj):
+            if any(map(_needs_inlining, every)) or self.module.facts.uses_language(obj):
                 return self.inline(HostObject(obj, name), arguments, keywords, node)
             embedded = self._embedded(obj, arguments, keywords, node)
             if embedded is not None:
@@ -192,7 +192,7 @@ class Inlining(NestedPrograms):
             return None
         name = self.module.helper(function)
         if name is None:
-            if any(isinstance(a, Ref) for a in arguments) and self.module.changes_arguments(
+            if any(isinstance(a, Ref) for a in arguments) and self.module.facts.changes_arguments(
                 function
             ):
                 return self.inline(

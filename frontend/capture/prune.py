@@ -2,72 +2,96 @@
 
 from lmc.ir.core import Block, Op, Value
 
-_DROPPED = ("val.const", "val.undefined", "val.list")
+_CONSTANTS = ("val.const", "val.undefined", "val.list")
 
 
 def prune(body: Block) -> None:
-    """Drop results of cf ops and constants that are not used, until none is left."""
-    while _drop_once(body):
-        pass
+    """Drop the results of cf ops, and the constants, that no op needs in the end.
+
+    Needed is what an op takes that does something, and what a needed result or block
+    argument of a cf op is carried from.
+    """
+    ops = list(body.walk())
+    sources = _sources(ops)
+    needed: set[Value] = set()
+    work = [value for op in ops for value in _taken(op)]
+    while work:
+        value = work.pop()
+        if value not in needed:
+            needed.add(value)
+            work += sources.get(value, ())
+    for op in ops:
+        if op.name == "cf.if":
+            _drop_results(op, needed)
+        elif op.blocks:
+            _drop_carried(op, needed)
+    _drop_constants(body, needed)
 
 
-def _drop_once(body: Block) -> bool:
-    uses = _uses(body)
-    found = False
-    for op in [op for op in body.walk() if op.name in ("cf.if", "cf.for", "cf.while")]:
-        found |= _drop_if(op, uses) if op.name == "cf.if" else _drop_loop(op, uses)
-    return _drop_constants(body) or found
-
-
-def _uses(body: Block) -> dict[Value, list[tuple[Op, int]]]:
-    uses: dict[Value, list[tuple[Op, int]]] = {}
-    for op in body.walk():
-        for index, value in enumerate(op.operands):
-            uses.setdefault(value, []).append((op, index))
-    return uses
-
-
-def _drop_if(op: Op, uses: dict[Value, list[tuple[Op, int]]]) -> bool:
-    ends = [block.terminator for block in op.blocks]
-    found = False
-    for index in reversed(range(len(op.results))):
-        same = ends[0].operands[index] is ends[1].operands[index]
-        if (op.results[index] not in uses and not same) or op.results[index] not in uses:
-            for end in ends:
-                del end.operands[index]
-            del op.results[index]
-            found = True
+def _taken(op: Op) -> list[Value]:
+    """Return the operands that an op needs for itself."""
+    if op.name in ("cf.if", "cf.for"):
+        found = op.operands[:1]
+    elif op.name == "cf.while" or op.name == "cf.yield" or _is_droppable(op):
+        found = []
+    else:
+        found = op.operands
+    if op.name in ("cf.for", "cf.while"):
+        found = [*found, op.blocks[0].terminator.operands[0]]
     return found
 
 
-def _drop_loop(op: Op, uses: dict[Value, list[tuple[Op, int]]]) -> bool:
-    """Drop a carried value that only carries itself."""
-    block = op.blocks[0]
-    end = block.terminator
+def _is_droppable(op: Op) -> bool:
+    return op.name in _CONSTANTS and not op.operands
+
+
+def _sources(ops: list[Op]) -> dict[Value, list[Value]]:
+    """Return what each result and block argument of a cf op is carried from."""
+    found: dict[Value, list[Value]] = {}
+    for op in ops:
+        if op.name == "cf.if":
+            ends = [block.terminator.operands for block in op.blocks]
+            for result, *values in zip(op.results, *ends, strict=True):
+                found[result] = values
+        elif op.blocks:
+            for result, argument, init, back in _carried(op):
+                found[result] = found[argument] = [init, back]
+    return found
+
+
+def _carried(op: Op) -> list[tuple[Value, Value, Value, Value]]:
+    """Return result, block argument, first and next value of each value that a loop carries."""
     skip = 1 if op.name == "cf.for" else 0
-    found = False
-    for index in reversed(range(len(op.results))):
-        argument = block.arguments[index + skip]
-        own = {(id(end), index + 1)}
-        used = {(id(user), at) for user, at in uses.get(argument, ())}
-        if op.results[index] in uses or not used <= own:
-            continue
-        del op.results[index], block.arguments[index + skip]
-        del op.operands[index + skip], end.operands[index + 1]
-        return True
-    return found
+    block = op.blocks[0]
+    columns = (
+        op.results,
+        block.arguments[skip:],
+        op.operands[skip:],
+        block.terminator.operands[1:],
+    )
+    return list(zip(*columns, strict=True))
 
 
-def _drop_constants(block: Block) -> bool:
-    used = {value for op in block.walk() for value in op.operands}
-    return _filter(block, used)
+def _drop_results(op: Op, needed: set[Value]) -> None:
+    keep = [index for index, result in enumerate(op.results) if result in needed]
+    for block in op.blocks:
+        end = block.terminator
+        end.operands = [end.operands[index] for index in keep]
+    op.results = [op.results[index] for index in keep]
 
 
-def _filter(block: Block, used: set[Value]) -> bool:
-    before = len(block.ops)
-    block.ops = [op for op in block.ops if op.name not in _DROPPED or op.results[0] in used]
-    found = len(block.ops) != before
+def _drop_carried(op: Op, needed: set[Value]) -> None:
+    skip = 1 if op.name == "cf.for" else 0
+    block = op.blocks[0]
+    rows = [row for row in _carried(op) if row[0] in needed or row[1] in needed]
+    op.results = [row[0] for row in rows]
+    block.arguments[skip:] = [row[1] for row in rows]
+    op.operands[skip:] = [row[2] for row in rows]
+    block.terminator.operands[1:] = [row[3] for row in rows]
+
+
+def _drop_constants(block: Block, needed: set[Value]) -> None:
+    block.ops = [op for op in block.ops if not _is_droppable(op) or op.results[0] in needed]
     for op in block.ops:
         for nested in op.blocks:
-            found |= _filter(nested, used)
-    return found
+            _drop_constants(nested, needed)

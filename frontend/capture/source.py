@@ -55,7 +55,7 @@ def find_function(function: FunctionType, folder: Path | None) -> tuple[Source, 
     source = Source(code.co_filename, shown_name(code.co_filename, folder), tuple(lines))
     try:
         tree = _parse(text, code.co_filename)
-    except SyntaxError as error:
+    except (SyntaxError, RecursionError) as error:
         raise changed(function, source) from error
     found = [node for node in _functions(tree) if _is_at(node, code)]
     if len(found) > 1:

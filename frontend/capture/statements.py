@@ -4,6 +4,7 @@ import ast
 import builtins
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from lmc.frontend.capture.assignment import Assignment
@@ -19,6 +20,9 @@ from lmc.frontend.capture.values import (
 )
 from lmc.ir.core import Block
 from lmc.ir.types import EFFECT, PY
+
+FLAT_DEPTH = 40
+"""From this depth on, what follows an early exit is no longer nested below it."""
 
 RAISES = "lmc.frontend.raising:raise_error"
 
@@ -53,8 +57,22 @@ class Statements(Assignment):
         live = self._live(node)
         if isinstance(live, Known):
             return True
-        self.branch(node, live, lambda: self._resume(rest), lambda: None)
+        if self.depth < FLAT_DEPTH:
+            self.branch(node, live, lambda: self._resume(rest), lambda: None)
+            return False
+        self._flat(live, rest)
         return False
+
+    def _flat(self, live: Known | Plain, rest: Sequence[ast.stmt]) -> None:
+        """Walk statements one by one, each under the condition that nothing was left before.
+
+        Keeps a long row of early exits from nesting ever deeper.
+        """
+        for statement in rest:
+            self.branch(statement, live, partial(self._resume, [statement]), lambda: None)
+            if self._has_exited():
+                return
+            live = self._live(statement)
 
     def _resume(self, rest: Sequence[ast.stmt]) -> None:
         for key in self._exit_keys():
@@ -114,15 +132,17 @@ class Statements(Assignment):
         exits: list[bool] = []
         for body in bodies:
             self.store, self.block = entry.copy(), Block()
-            body()
+            with self.inside(node):
+                body()
             sides.append((self.block, self.store))
             exits.append(self._has_exited())
-        if exits[0] != exits[1]:
+        if exits[0] != exits[1] and self.depth < FLAT_DEPTH:
             # One side never gets to the rest, so the rest belongs to the other.
             open_side = exits.index(False)
             self.block, self.store = sides[open_side]
-            if self._go_on(node, rest):
-                self.statements(rest)
+            with self.inside(node):
+                if self._go_on(node, rest):
+                    self.statements(rest)
             sides[open_side] = (self.block, self.store)
             rest = ()
         self.join(node, condition.value, sides, outer)

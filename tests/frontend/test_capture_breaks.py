@@ -5,7 +5,7 @@ from types import ModuleType
 
 import pytest
 
-from lmc.errors import CaptureError
+from lmc.errors import CaptureError, CompileError
 from lmc.frontend.capture import capture
 
 Load = Callable[[str], ModuleType]
@@ -101,7 +101,7 @@ def test_break_tells_place_and_remedy(load: Load, case: str) -> None:
     """Line, column, message; the error shows the line with carets and has a hint."""
     body, line, column, message = CASES[case]
     module = load(PROGRAM.format(body=body.rstrip("\n")))
-    with pytest.raises(CaptureError) as caught:
+    with pytest.raises(CompileError) as caught:
         capture([module.program])
     error = caught.value
     assert message in error.message
