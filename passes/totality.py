@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from lmc.ir.core import Op, Value
 from lmc.ir.ops import SPECS
 from lmc.ir.types import BOOL, DICT, FLOAT, INT, META, NONE, PY, STATE, TEXT, Type, list_of
-from lmc.passes.analysis import Facts, known_items, lookup
+from lmc.passes.analysis import Const, Facts, known_items, lookup
 
 SCALARS = frozenset({TEXT, BOOL, INT, FLOAT, NONE})
 WHOLE = frozenset({BOOL, INT})
@@ -61,36 +61,24 @@ def _is_meta_total(op: Op, facts: Facts) -> bool:
 
 
 def _is_call_total(op: Op, facts: Facts) -> bool:
-    """Whether a generation's parameters are known and sound."""
-    dynamic, params = op.attributes["dynamic"], op.attributes["params"]
+    """Whether a call's parameters are known; capture has checked those."""
+    dynamic = op.attributes["dynamic"]
     assert isinstance(dynamic, list)
-    assert isinstance(params, dict)
     given = zip(dynamic, op.operands[len(op.operands) - len(dynamic) :], strict=True)
-    if any(key != "name" or value.type != TEXT for key, value in given):
-        return False
-    try:
-        return op.name == "lm.select" or bool(check_params(params) or True)
-    except UsageError:
-        return False
+    return all(key == "name" and value.type == TEXT for key, value in given)
 
 
 def _is_select_total(op: Op, facts: Facts) -> bool:
-    """Whether there are choices, all of them texts, and a method."""
+    """Whether there are choices, all of them texts."""
     items = known_items(op.operands[1], facts)
     if items is None or not items.items or not _is_call_total(op, facts):
         return False
-    choices = [
-        isinstance(item.value, str) if isinstance(item, Const) else
-        isinstance(item, Value) and item.type == TEXT
+    return all(
+        isinstance(item.value, str)
+        if isinstance(item, Const)
+        else isinstance(item, Value) and item.type == TEXT
         for item in items.items
-    ]  # fmt: skip
-    return all(choices) and all(_is_select_param(*pair) for pair in op.attributes["params"].items())  # type: ignore[union-attr]
-
-
-def _is_select_param(name: str, value: object) -> bool:
-    if name == "choices_method":
-        return value is None or value in CHOICES_METHODS
-    return name == "temperature" and (value is None or value == 0)
+    )
 
 
 def _is_name_total(op: Op, index: int) -> bool:
