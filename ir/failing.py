@@ -1,9 +1,10 @@
 """Which ops may fail, as far as their types show; and values that a failed call did not give.
 
 An op that may fail is carried out, in order, whether or not somebody reads its results: its
-error ends the run as it would end the Python program. Model calls and what only adds to a
-prompt are different. Nobody needs to know whether a call fails that nothing demands, so its
-failure stays where its results would be, as `Failed`, until something looks at them.
+error ends the run as it would end the Python program. Model calls, what only adds to a prompt,
+and functions declared pure are different. Nobody needs to know whether a call fails that
+nothing demands, so its failure stays where its results would be, as `Failed`, until an op
+that may fail itself looks at them, or whoever observes the end of the run.
 """
 
 from collections.abc import Callable
@@ -16,8 +17,8 @@ from lmc.ir.types import BOOL, DICT, FLOAT, INT, META, NONE, STATE, TEXT, list_o
 SCALARS = frozenset({TEXT, BOOL, INT, FLOAT, NONE})
 QUIET = frozenset({
     "lm.prompt", "lm.prologue", "lm.begin", "lm.end", "lm.control", "lm.tick", "lm.group",
-    "lm.text", "lm.messages", "val.const", "val.undefined", "val.list", "val.tuple", "cf.yield",
-    "func.return",
+    "lm.text", "lm.messages", "val.const", "val.undefined", "val.list", "val.tuple", "host.pure",
+    "cf.yield", "func.return",
 })  # fmt: skip
 """Ops that never fail, or only as a call does that nothing may need."""
 

@@ -116,9 +116,9 @@ def gen_value(request: GenRequest, result: GenResult) -> Any:
         return result.text
     if not result.complete:
         raise RunError(
-            f"the generation ended after {request.sampling.max_tokens} tokens in the middle of "
-            f"a value of type {request.kind}: {result.text!r}",
-            hint=f"raise max_tokens (now {request.sampling.max_tokens})",
+            f"the {request.kind} was cut before it was complete: {result.text!r}",
+            hint=f"raise max_tokens (now {request.sampling.max_tokens}), or drop stop strings "
+            "that can occur in it",
         )
     try:
         return _READERS[request.kind](result.text)
@@ -144,20 +144,23 @@ def gen_meta(call: GenCall, result: GenResult) -> dict[str, Any]:
 
 def check_choices(choices: Any, params: Mapping[str, Any]) -> tuple[list[str], str]:
     """Return the choices and the method; raises RunError for what is neither."""
-    if not isinstance(choices, (list, tuple)) or not all(isinstance(c, str) for c in choices):
-        raise RunError(f"choices are a list of strings, not {choices!r}")
+    if not isinstance(choices, (list, tuple)):
+        raise RunError(f"choices must be a list of str, not {type(choices).__name__}")
+    for choice in choices:
+        if not isinstance(choice, str):
+            raise RunError(f"every choice must be a str, not {choice!r:.80}")
     if not choices:
-        raise RunError("select over an empty list of choices", hint="give at least one choice")
+        raise RunError("there is nothing to choose from", hint="give at least one choice")
     method = params.get("choices_method") or CHOICES_METHODS[0]
     if method not in CHOICES_METHODS:
         raise RunError(
-            f"choices_method={method!r} is unknown", hint=f"one of {', '.join(CHOICES_METHODS)}"
+            f"choices_method {method!r} is unknown", hint=f"one of {', '.join(CHOICES_METHODS)}"
         )
     temperature = params.get("temperature")
     is_number = isinstance(temperature, (int, float))
     if temperature is not None and not (is_number and 0 <= temperature <= 1e-5):
         raise RunError(
-            f"select takes the likeliest choice; temperature={temperature!r} has no meaning",
+            f"select takes the likeliest choice; temperature={temperature!r} has no meaning here",
             hint="leave temperature out",
         )
     return list(choices), method

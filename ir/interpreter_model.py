@@ -151,7 +151,7 @@ def _parameters(op: Op, operands: Sequence[Traced]) -> tuple[dict[str, Any], str
     params |= {key: held.value for key, held in zip(dynamic, operands, strict=True)}
     name = params.pop("name", op.attributes.get("name"))
     if name is not None and not isinstance(name, str):
-        raise RunError(f"a variable's name is a string, not {name!r}")
+        raise RunError(f"the name of a variable must be a str, not {name!r:.80}")
     return params, name
 
 

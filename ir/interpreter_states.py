@@ -27,26 +27,38 @@ def _append(target: Target, prompt: Prompt, kind: str, text: str) -> Prompt:
     if kind == "control":
         token_id = tokenizer.control_id(text)
         if token_id is None:
-            raise RunError(f"{target.name} has no control token {text!r}")
+            raise RunError(
+                f"model '{target.name}' has no control token {text!r}",
+                hint="control tokens are those that the tokenizer lists as special",
+            )
         return prompt.append_ids((token_id,), text)
     if template is None:
-        raise RunError(f"{target.name} has no chat template", hint="write the prompt without roles")
+        raise RunError(
+            f"model '{target.name}' has no chat template, so it has no role '{text}'",
+            hint="write the prompt without roles, or choose an instruct model",
+        )
     if kind == "begin":
         pieces = template.begin(text, is_first=not prompt.turns)
         return prompt.append_pieces(pieces, tokenizer).open_turn(text)
     index = prompt.open_index
     if index is None or prompt.turns[index].role != text:
-        opened = "none is" if index is None else f"the open one is {prompt.turns[index].role}'s"
-        raise RunError(f"no turn of {text} can be closed: {opened} open")
+        opened = "none is" if index is None else f"that of '{prompt.turns[index].role}' is"
+        raise RunError(
+            f"no turn of '{text}' can be closed: {opened} open",
+            hint="every begin needs an end of the same role",
+        )
     return prompt.close_turn().append_pieces(template.end(text), tokenizer)
 
 
 def _extend(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     state, text = operands
+    if isinstance(text.value, Prompt):
+        raise RunError("a prompt state is not text", hint="use its text(): s.text()")
     if not isinstance(text.value, str):
         raise RunError(
-            f"cannot append {type(text.value).__name__} {text.value!r} to a prompt",
-            hint="make it a string first: f'{x}' or str(x)",
+            f"only text can be appended to a prompt, not {type(text.value).__name__}: "
+            f"{text.value!r:.80}",
+            hint="make it a str first: str(...) or an f-string",
         )
     return [Traced(state.value.append_text(text.value, text.all_calls))]
 
@@ -66,7 +78,7 @@ def _fork(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     if count is None:
         count = operands[1].value
     if type(count) is not int or not 0 <= count <= MAX_CHILDREN:
-        raise RunError(f"cannot fork {count!r} children", hint=f"0 to {MAX_CHILDREN}")
+        raise RunError(f"cannot fork {count!r:.80} children", hint=f"0 to {MAX_CHILDREN}")
     children = [prompt.child(index) for index in range(count)]
     items = {i: Traced(child).needing(calls) for i, child in enumerate(children)}
     values = [item.value for item in items.values()]
@@ -81,7 +93,7 @@ def _join(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     parent, children = operands
     held = children.value
     if not isinstance(held, (list, tuple)) or not all(isinstance(c, Prompt) for c in held):
-        raise RunError("join takes a list of states")
+        raise RunError("join takes a list of prompt states")
     joined = join_prompts(parent.value, held, str(op.attributes["mode"]))
     return [Traced(joined.needing(children.calls) if children.calls else joined)]
 
@@ -101,9 +113,14 @@ def _get(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
         raise prompt.failed.error
     held = prompt.metas if op.name == "lm.meta" else prompt.variables
     if name not in held:
-        what = "no generation set the variable" if op.name == "lm.meta" else "no variable"
         known = ", ".join(map(repr, held)) or "none"
-        raise RunError(f"{what} {name!r}", hint=f"set so far: {known}")
+        if op.name == "lm.get":
+            raise RunError(
+                f"the state has no variable {name!r}", hint=f"variables set so far: {known}"
+            )
+        raise RunError(
+            f"no generation set the variable {name!r}", hint=f"generated so far: {known}"
+        )
     return [held[name].needing(prompt.names[name] | union(operands[1:]))]
 
 
@@ -126,7 +143,7 @@ def _text(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
 def _name(op: Op, operands: Sequence[Traced]) -> str:
     name = operands[0].value if operands else op.attributes["name"]
     if not isinstance(name, str):
-        raise RunError(f"a variable's name is a string, not {name!r}")
+        raise RunError(f"a variable's name is a str, not {name!r:.80}")
     return name
 
 

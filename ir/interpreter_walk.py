@@ -247,7 +247,8 @@ class Walk:
             raise
         except Exception as error:
             # Whatever the user's function raises is the program's failure, told at its line.
-            raise RunError(f"{callee} raised {type(error).__name__}: {error}") from error
+            name = callee if op.name != "host.method" else f"{type(subject).__name__}{callee}"
+            raise RunError(f"{name} raised {type(error).__name__}: {error}") from error
 
 
 def _first_failed(op: Op, operands: Sequence[Traced]) -> Failed | None:

@@ -25,8 +25,13 @@ def effectful(task: Task) -> None:
 
     # What comes before in the program, and may fail, comes before in the world as well.
     assert task.live is not None, "host calls may fail"
-    start = partial(_submit, task, name, function, values, returned)
-    task.run.frontier.when_first(task.live, start)
+    order = task.live
+
+    def start() -> None:
+        if not (task.run.is_closed or task.run.is_beyond(order)):
+            _submit(task, name, function, values, returned)
+
+    task.run.frontier.when_first(order, start)
 
 
 def pure(task: Task) -> None:

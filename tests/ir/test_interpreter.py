@@ -339,9 +339,9 @@ def test_one_choice_needs_no_call_and_none_is_an_error(run: Any) -> None:
     made = run(select(choices='"no"'))
     assert made.calls == []
     assert made.text == "abno"
-    with pytest.raises(RunError, match="empty list of choices"):
+    with pytest.raises(RunError, match="nothing to choose from"):
         run(select(choices=""))
-    with pytest.raises(RunError, match="list of strings"):
+    with pytest.raises(RunError, match="must be a str"):
         run(select(choices="1, 2"))
     with pytest.raises(RunError, match="temperature"):
         run(select("temperature = 0.5"))
@@ -555,7 +555,7 @@ def test_only_text_can_be_appended(run: Any) -> None:
       %r1: state = lm.extend %r, %a
       %s: state = lm.extend %r1, %k
       func.return %effect, %s, %k"""
-    with pytest.raises(RunError, match="cannot append int 3") as caught:
+    with pytest.raises(RunError, match="not int: 3") as caught:
         run(body, {"k": 3})
     assert "the prompt ends in 'the end'" in str(caught.value)
 
@@ -587,7 +587,7 @@ def test_roles_need_a_template_and_turns_must_match(run: Any, tiny_target: Any) 
       %s: state = lm.end %r1 {role = "system"}
       %t: text = lm.text %s
       func.return %effect, %s, %t"""
-    with pytest.raises(RunError, match="no turn of system can be closed: the open one is user's"):
+    with pytest.raises(RunError, match="no turn of .system. can be closed: that of .user. is open"):
         run(body)
     with pytest.raises(RunError, match="no control token '<x>'"):
         run(body.replace('lm.begin %r {role = "user"}', 'lm.control %r {token = "<x>"}'))
