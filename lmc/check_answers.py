@@ -123,7 +123,8 @@ class Script:
         return Draw(self._scenario.seed, (call.context, call.options))
 
     def _text(self, call: GenCall, draw: Draw) -> str:
-        words = [*self._words.texts, *PLAIN, *map(str, self._words.numbers)]
+        own = [*self._words.texts, *map(str, self._words.numbers)]
+        words = own if own and draw.below(3) else PLAIN
         made = draw.choose(words)
         stops = [*call.params.stop, *self._words.stops]
         # Text on both sides of a stop string: the cut then often lies within a token.

@@ -3,7 +3,7 @@
 import copy
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
@@ -59,16 +59,10 @@ class Finding:
 
 @dataclass(slots=True)
 class Mode:
-    """A compiled way of running the program: a module and what runs it, or why there is none.
-
-    `may_free` says that calls may stop being needed, `moves_text` that text was moved from
-    the children of a fork to their parent, where it is streamed with the parent's own.
-    """
+    """A compiled way of running the program: a module and what runs it, or why there is none."""
 
     name: str
     module: Module
-    may_free: bool = False
-    moves_text: bool = False
     executor: Executor | None = None
     failure: Failure | None = None
 
@@ -101,6 +95,11 @@ class Checker:
             captured.host, self.module, self.words.texts, call_host=call_host
         )  # fmt: skip
         self.places = Places(self.hosts, self.function)
+        self.call_lines = {
+            op.location.line
+            for op in self.module.walk()
+            if op.name in ("lm.gen", "lm.select") and op.location is not None
+        }
         self.tally = Tally()
         self.modes = list(self._compiled_modes())
         self.is_eager_compared = not self.places.unreached
@@ -126,8 +125,7 @@ class Checker:
     def _mode(self, name: str, pipeline: str) -> Mode:
         try:
             result = PassManager.parse(pipeline).run(self.module)
-            did = {record.name for record in result.log if record.changed}
-            mode = Mode(name, result.module, "fold" in did, "hoist-prefix" in did)
+            mode = Mode(name, result.module)
             if result.module is not self.module or not pipeline:
                 mode.executor = self.executor(result.module)
             return mode
@@ -156,10 +154,10 @@ class Checker:
             self.tally.unjudged += 1
             return None
         self.tally.examples += 1
-        self.tally.failed += meaning.first is not None
+        self.tally.failed += meaning.failure is not None
         self.tally.arms |= meaning.arms
         if "eager" in looked_at:
-            mismatch = compare_eager(meaning, self.run_eager(example))
+            mismatch = compare_eager(meaning, self.run_eager(example), self.call_lines)
             if mismatch is not None:
                 return Finding("eager", mismatch)
         for mode in self.modes:
@@ -185,12 +183,10 @@ class Checker:
                 own = self.meaning(mode.module, example, MORE_STEPS * (meaning.steps + 100))
             except TooLong as error:
                 return Finding(mode.name, Mismatch("end", "the run ends", str(error)))
-            mismatch = compare_modules(meaning, own, may_free=mode.may_free)
+            mismatch = compare_modules(meaning, own)
             if mismatch is not None:
                 return Finding(mode.name, mismatch)
         outcome = self.run_compiled(mode.executor, example)
-        if mode.moves_text:
-            outcome = replace(outcome, stream=None)
         mismatch = compare_compiled(own, outcome)
         return None if mismatch is None else Finding(mode.name, mismatch, is_executor=True)
 
@@ -252,7 +248,7 @@ class Checker:
                 defaults=scenario.defaults, on_event=on_event,
             )  # fmt: skip
         except Cancelled:
-            failure = Failure("Cancelled", "", None, f"it did not end within {TIME_LIMIT_S} s")
+            failure = Failure("Cancelled", None, f"it did not end within {TIME_LIMIT_S} s")
             return Outcome(failure=failure, host_calls=self.hosts.calls)
         except Exception as error:
             # Also errors of lmc itself: they are what a check is there to find.

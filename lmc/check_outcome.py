@@ -1,19 +1,17 @@
 """What a run showed, and whether that is what its module means."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from lmc.check_meaning import Call, Failure, Meaning
 from lmc.check_values import first_difference, shortened, shown
+from lmc.errors import RunError
 from lmc.ir.calls import GenCall
 from lmc.runtime.result import RunResult
 
 ASPECTS = ("value", "variables", "text", "messages", "meta")
-
-DROPPABLE = ("lm.", "host.pure")
-"""Ops that a pass may drop together with the failure that they would have had."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +58,6 @@ def result_outcome(result: RunResult, host_calls: list[str], stream: str | None)
 
 def _metas(state: Any) -> dict[str, Any]:
     """Return the meta dicts of a final state by variable."""
-    from lmc.errors import RunError
-
     found: dict[str, Any] = {}
     for name in state.variables:
         try:
@@ -86,14 +82,13 @@ def meaning_aspects(meaning: Meaning) -> dict[str, str]:
 
 def compare_compiled(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
     """Compare a compiled run with the meaning of the module that it ran."""
-    found = _compare_failures(meaning.failure, outcome.failure)
-    if found is not None:
+    found = _compare_failures(meaning.failure, outcome.failure) or _compare_lists(
+        "host calls", meaning.host_calls, outcome.host_calls
+    )
+    if found is not None or meaning.failure is not None:
         return found
-    if meaning.failure is not None:
-        return _compare_started(meaning, outcome)
     return (
-        _compare_aspects(meaning, outcome)
-        or _compare_lists("host calls", meaning.host_calls, outcome.host_calls)
+        _compare_aspects(meaning_aspects(meaning), outcome.aspects)
         or _compare_calls(meaning.demanded, outcome.calls)
         or _compare_stream(meaning, outcome)
     )
@@ -102,33 +97,22 @@ def compare_compiled(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
 def _compare_failures(expected: Failure | None, got: Failure | None) -> Mismatch | None:
     if expected is None and got is None:
         return None
-    if expected is not None and got is not None and is_same_failure(expected, got):
-        return None
+    if expected is not None and got is not None:
+        if expected.kind == got.kind and expected.place == got.place:
+            return None
     return Mismatch("error", str(expected or "no error"), str(got or "no error"))
 
 
-def is_same_failure(left: Failure, right: Failure) -> bool:
-    """Whether two failures are of one kind, at one place."""
-    return left.kind == right.kind and left.place == right.place
-
-
-def _compare_started(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
-    """Compare the host calls of a failed run: those before the failure, maybe more of them."""
-    assert meaning.failure is not None, "the run fails"
-    made, allowed = outcome.host_calls, meaning.host_calls
-    if made == allowed[: len(made)] and len(made) >= meaning.failure.host_calls:
-        return None
-    wanted = allowed[: meaning.failure.host_calls]
-    return Mismatch("host calls", _lines(wanted), _lines(made))
-
-
-def _compare_aspects(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
-    for aspect, expected in meaning_aspects(meaning).items():
-        got = outcome.aspects[aspect]
-        if got != expected:
-            at = first_difference(expected, got)
-            return Mismatch(aspect, shortened(expected, at), shortened(got, at))
+def _compare_aspects(expected: dict[str, str], got: dict[str, str]) -> Mismatch | None:
+    for aspect in ASPECTS:
+        if got[aspect] != expected[aspect]:
+            return _mismatch(aspect, expected[aspect], got[aspect])
     return None
+
+
+def _mismatch(aspect: str, expected: str, got: str) -> Mismatch:
+    at = first_difference(expected, got)
+    return Mismatch(aspect, shortened(expected, at), shortened(got, at))
 
 
 def _compare_lists(aspect: str, expected: Sequence[str], got: Sequence[str]) -> Mismatch | None:
@@ -163,45 +147,37 @@ def shown_model_call(call: Call) -> str:
 def _compare_stream(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
     if outcome.stream is None or outcome.stream == meaning.state.text:
         return None
-    at = first_difference(meaning.state.text, outcome.stream)
-    return Mismatch(
-        "stream", shortened(meaning.state.text, at), shortened(outcome.stream, at)
-    )  # fmt: skip
+    return _mismatch("stream", meaning.state.text, outcome.stream)
 
 
-def compare_eager(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
+def compare_eager(
+    meaning: Meaning, outcome: Outcome, call_lines: Collection[int]
+) -> Mismatch | None:
     """Compare an eager run with what capture made of the program.
 
-    Python's own failures come in program order. Those of appends and calls come when their
-    value is read, so where one is the first, any failure and any end is right.
+    The failure of a model call, at one of `call_lines`, is met where a Python body reads the
+    text; a compiled run meets it where something comes of the text, which may be later or never.
     """
-    first = meaning.first
-    if first is not None:
-        if first.op.startswith("lm."):
-            return None
-        return _compare_first(first, outcome) or _compare_lists(
-            "host calls", meaning.host_calls[: first.host_calls], outcome.host_calls
-        )
-    if outcome.failure is not None:
-        return Mismatch("error", "no error", str(outcome.failure))
+    got, expected = outcome.failure, meaning.failure
+    if got is not None and got.place is not None and got.place.line in call_lines:
+        return None
+    if expected is not None:
+        if got is not None and expected.kind == got.kind and _is_within(got, expected):
+            return _compare_lists("host calls", meaning.host_calls, outcome.host_calls)
+        return Mismatch("error", str(expected), str(got or "no error"))
+    if got is not None:
+        return Mismatch("error", "no error", str(got))
     return (
-        _compare_aspects(meaning, outcome)
+        _compare_aspects(meaning_aspects(meaning), outcome.aspects)
         or _compare_lists("host calls", meaning.host_calls, outcome.host_calls)
         or _compare_read(meaning, outcome)
         or _compare_stream(meaning, outcome)
     )
 
 
-def _compare_first(expected: Failure, outcome: Outcome) -> Mismatch | None:
-    got = outcome.failure
-    if got is not None and got.kind == expected.kind and _is_line_within(got, expected):
-        return None
-    return Mismatch("error", str(expected), str(got or "no error"))
-
-
-def _is_line_within(got: Failure, expected: Failure) -> bool:
+def _is_within(got: Failure, expected: Failure) -> bool:
     """Whether an eager failure's line is one of the op's; a host function has lines of its own."""
-    if got.place is None or expected.place is None or expected.op.startswith("host."):
+    if got.place is None or expected.place is None or expected.is_host:
         return True
     return expected.place.line <= got.place.line <= expected.place.end_line
 
@@ -215,42 +191,22 @@ def _compare_read(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
     return Mismatch("calls", _calls(missing) or "no more", _calls(extra) or "no more")
 
 
-def compare_modules(before: Meaning, after: Meaning, *, may_free: bool) -> Mismatch | None:
-    """Compare the meanings of a module before and after a pass.
-
-    `may_free` says that calls may stop being needed: a pass that finds a condition to be known
-    frees what follows from the calls behind the condition.
-    """
-    if before.first is not None:
-        return _compare_first_failures(before, after)
-    if after.first is not None:
-        return Mismatch("error", "no error", str(after.first))
-    expected, got = meaning_aspects(before), meaning_aspects(after)
-    for aspect in ASPECTS:
-        if expected[aspect] != got[aspect]:
-            at = first_difference(expected[aspect], got[aspect])
-            return Mismatch(aspect, shortened(expected[aspect], at), shortened(got[aspect], at))
-    return _compare_lists("host calls", before.host_calls, after.host_calls) or _compare_needed(
-        before, after, may_free=may_free
+def compare_modules(before: Meaning, after: Meaning) -> Mismatch | None:
+    """Compare the meanings of a module before and after a pass."""
+    found = _compare_failures(before.failure, after.failure) or _compare_lists(
+        "host calls", before.host_calls, after.host_calls
+    )
+    if found is not None or before.failure is not None:
+        return found
+    return _compare_aspects(meaning_aspects(before), meaning_aspects(after)) or _compare_needed(
+        before, after
     )
 
 
-def _compare_first_failures(before: Meaning, after: Meaning) -> Mismatch | None:
-    first = before.first
-    assert first is not None, "the run fails"
-    if after.first is not None and is_same_failure(first, after.first):
-        wanted = before.host_calls[: first.host_calls]
-        return _compare_lists("host calls", wanted, after.host_calls[: after.first.host_calls])
-    if first.op.startswith(DROPPABLE):
-        return None
-    return Mismatch("error", str(first), str(after.first or "no error"))
-
-
-def _compare_needed(before: Meaning, after: Meaning, *, may_free: bool) -> Mismatch | None:
-    """Compare calls: the same are needed; others may come and go."""
+def _compare_needed(before: Meaning, after: Meaning) -> Mismatch | None:
+    """Compare calls: the same are needed, others may come and go."""
     expected, got = Counter(before.demanded), Counter(after.demanded)
-    missing = Counter[Call]() if may_free else expected - got
-    extra = got - expected
+    missing, extra = expected - got, got - expected
     if not missing and not extra:
         return None
     return Mismatch("calls", _calls(missing) or "no more", _calls(extra) or "no more")

@@ -263,7 +263,7 @@ def _mismatch(
         return Mismatch("end", "the run ends", str(error))
     except LmcError as error:
         return Mismatch("compilation", "no error", error.message)
-    return compare_modules(before, after, may_free=step.name == "fold")
+    return compare_modules(before, after)
 
 
 def _shower(checker: Checker, example: Example, step: Pass | None, aspect: str) -> Any:

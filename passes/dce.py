@@ -60,11 +60,15 @@ def _drop_functions(module: Module) -> bool:
 
 
 def _check_alone(op: Op) -> list[Op]:
-    """Return an op on an empty prompt: it fails as before, but needs no state."""
+    """Return an op on an empty prompt: it fails as before, but needs no state.
+
+    Its text is nobody's, so it is marked as moved and streams do not show it.
+    """
     prompt = Op("lm.prompt", [], [Value(STATE, "check")], {}, [], op.location)
     results = [Value(result.type, result.hint) for result in op.results]
     operands = [prompt.result, *op.operands[1:]]
-    return [prompt, Op(op.name, operands, results, dict(op.attributes), [], op.location)]
+    attributes = {**op.attributes, "hoisted": True} if op.name == "lm.extend" else op.attributes
+    return [prompt, Op(op.name, operands, results, dict(attributes), [], op.location)]
 
 
 @dataclass(slots=True)

@@ -178,7 +178,7 @@ class Writer(Expressions):
             return self.typed_call(word)
         name = word or self.one("v0", "v1", "w0", "w1")
         params = [f'"{name}"' if self.chance(0.9) else f'name="{name}"']
-        limit = self.one("2", "4", "6", "9", "0", f"1 + {self.int(2)} % 5")
+        limit = self.one("2", "4", "6", "9", "1", f"1 + {self.int(2)} % 5")
         params.append(f"max_tokens={limit}")
         params += self.decode_params()
         if self.chance(0.08):
