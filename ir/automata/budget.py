@@ -16,12 +16,14 @@ class Budget:
 
     Args:
         max_states: the most automaton states, of characters and of bytes.
+        subject: what is compiled, for messages.
         max_seconds: processor time of the calling thread, from the creation of this object
             (not wall time, so that a busy machine refuses nothing that an idle one takes).
     """
 
     max_states: int
     max_seconds: float
+    subject: str = "regex"
     _deadline: float = field(init=False)
     _items: int = 0
     _tick: int = 0
@@ -33,7 +35,7 @@ class Budget:
         """Raise if an automaton of `count` states is too large, or time is up."""
         if count > self.max_states:
             raise ConstraintError(
-                f"regex is too complex: its automaton needs more than {self.max_states} states",
+                f"{self.subject} is too complex: its automaton needs more than {self.max_states} states",
                 hint="bound repetitions of overlapping parts more tightly, or split the text",
             )
         self.tick()
@@ -42,7 +44,7 @@ class Budget:
         """Raise if the pattern unrolls to too many nodes."""
         if count > MAX_NODES:
             raise ConstraintError(
-                f"regex is too complex: its repetitions unroll to more than {MAX_NODES} parts",
+                f"{self.subject} is too complex: its repetitions unroll to more than {MAX_NODES} parts",
                 hint="use smaller repetition counts",
             )
         self.tick()
@@ -52,7 +54,7 @@ class Budget:
         self._items += items
         if self._items > MAX_ITEMS:
             raise ConstraintError(
-                f"regex is too complex: its automaton is built from more than {MAX_ITEMS} parts",
+                f"{self.subject} is too complex: its automaton is built from more than {MAX_ITEMS} parts",
                 hint="bound repetitions of overlapping parts more tightly, or split the text",
             )
 
@@ -66,6 +68,6 @@ class Budget:
         """Raise when time is up."""
         if time.thread_time() > self._deadline:
             raise ConstraintError(
-                f"regex is too complex: not compiled within {self.max_seconds:g} s",
+                f"{self.subject} is too complex: not compiled within {self.max_seconds:g} s",
                 hint="simplify the pattern, or allow more time",
             )

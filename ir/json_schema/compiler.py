@@ -1,0 +1,106 @@
+"""JSON schemas to byte automata: the way through the parts of this package."""
+
+from dataclasses import dataclass
+
+from lmc.errors import ConstraintError
+from lmc.ir.automata.budget import Budget
+from lmc.ir.automata.dfa import ByteDfa
+from lmc.ir.json_schema.document import Document, canonical
+from lmc.ir.json_schema.graph import to_dfa
+from lmc.ir.json_schema.lowering import Limits, Lowering
+from lmc.ir.json_schema.reader import Reader
+
+DEFAULT_MAX_STATES = 60_000
+DEFAULT_MAX_SECONDS = 5.0
+DEFAULT_MAX_DEPTH = 8
+SEPARATORS = (", ", ": ")
+COMPACT = (",", ":")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledSchema:
+    """An automaton of JSON texts, and what the schema says that nothing follows from."""
+
+    dfa: ByteDfa
+    warnings: tuple[str, ...]
+
+
+def compile_json_schema(
+    schema: dict[str, object] | str | bool,
+    *,
+    separators: tuple[str, str] = SEPARATORS,
+    open_objects: bool = False,
+    max_depth: int = DEFAULT_MAX_DEPTH,
+    max_states: int = DEFAULT_MAX_STATES,
+    max_seconds: float = DEFAULT_MAX_SECONDS,
+) -> ByteDfa:
+    """Return the automaton of JSON texts whose values are valid under a schema.
+
+    Every text of the automaton is valid JSON and valid under the schema, which is read as
+    draft 2020-12, or as draft 7 and below where its `$schema` says so. The texts are in one
+    layout: `separators` between items and after names, listed properties in the order of
+    the schema, others after them. What else is left out of the valid texts is told in
+    docs/constraints.md.
+
+    Args:
+        schema: as a dict or as JSON text.
+        separators: between items, and between a name and its value.
+        open_objects: let objects whose schema lists properties, and says nothing of others,
+            have others (the standard's meaning).
+        max_depth: how often a recursive schema may stand inside itself.
+        max_states: the most states of the automaton.
+        max_seconds: the most processor time of this thread.
+
+    Raises:
+        ConstraintError: the schema is wrong, says something that cannot be followed, has no
+            valid value, or is too costly; `.pointer` is the place, where there is one.
+    """
+    return compile_schema(
+        schema,
+        separators=separators,
+        open_objects=open_objects,
+        max_depth=max_depth,
+        max_states=max_states,
+        max_seconds=max_seconds,
+    ).dfa
+
+
+def compile_schema(
+    schema: dict[str, object] | str | bool,
+    *,
+    separators: tuple[str, str] = SEPARATORS,
+    open_objects: bool = False,
+    max_depth: int = DEFAULT_MAX_DEPTH,
+    max_states: int = DEFAULT_MAX_STATES,
+    max_seconds: float = DEFAULT_MAX_SECONDS,
+) -> CompiledSchema:
+    """Return what `compile_json_schema` does, with the warnings."""
+    _check_separators(separators)
+    budget = Budget(max_states=max_states, max_seconds=max_seconds, subject="schema")
+    document = Document(schema if isinstance(schema, str) else canonical(schema))
+    try:
+        reader = Reader(document, budget)
+        limits = Limits(depth=max_depth)
+        low = Lowering(reader, budget, limits, separators, not open_objects)
+        start, end = low.graph.node(), low.graph.node()
+        low.value(reader.conj(document.root, ""), start, end)
+        dfa = to_dfa(low.graph, start, end, budget)
+    except RecursionError:
+        raise ConstraintError(
+            "schema nesting too deep", hint="use fewer levels, or a smaller max_depth"
+        ) from None
+    if dfa is None:
+        reason = f" within max_depth={max_depth}" if low.was_cut else ""
+        raise ConstraintError(
+            f"schema has no valid value{reason}", hint="look for contradicting keywords"
+        )
+    return CompiledSchema(dfa, tuple(reader.warnings))
+
+
+def _check_separators(separators: tuple[str, str]) -> None:
+    for part, mark in zip(separators, ",:", strict=True):
+        if part.strip(" \t\r\n") != mark:
+            raise ConstraintError(
+                f"separator {part!r} is not {mark!r} with white space",
+                hint='use (", ", ": ") or (",", ":")',
+            )

@@ -1,0 +1,192 @@
+"""A nondeterministic automaton over bytes under construction, and its way to a minimal one."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lmc.errors import ConstraintError
+from lmc.ir.automata.budget import Budget
+from lmc.ir.automata.determinise import DEAD, CharDfa
+from lmc.ir.automata.dfa import ByteDfa
+from lmc.ir.automata.minimise import minimise
+
+Edge = tuple[int, int, int]
+"""First byte, last byte, node."""
+NODES_PER_STATE = 4
+
+
+class Graph:
+    """Nodes with edges by bytes and empty moves."""
+
+    def __init__(self, budget: Budget) -> None:
+        self.budget = budget
+        self.edges: list[list[Edge]] = []
+        self.moves: list[list[int]] = []
+
+    def node(self) -> int:
+        """Return a new node."""
+        self.edges.append([])
+        self.moves.append([])
+        self.budget.check_states(len(self.edges) // NODES_PER_STATE)
+        return len(self.edges) - 1
+
+    def move(self, start: int, end: int) -> None:
+        """Let `start` go on as `end`."""
+        self.moves[start].append(end)
+
+    def chain(self, start: int, data: bytes, end: int) -> None:
+        """Lead from `start` to `end` by the given bytes."""
+        if not data:
+            self.move(start, end)
+            return
+        for byte in data[:-1]:
+            after = self.node()
+            self.edges[start].append((byte, byte, after))
+            start = after
+        self.edges[start].append((data[-1], data[-1], end))
+
+    def copy(self, template: "Template", start: int, end: int) -> None:
+        """Lead from `start` to `end` by the texts of a template."""
+        base = len(self.edges)
+        self.edges.extend(
+            [(low, high, target + base) for low, high, target in edges] for edges in template.edges
+        )
+        self.moves.extend([] for _ in template.edges)
+        self.budget.check_states(len(self.edges) // NODES_PER_STATE)
+        self.move(start, base)
+        for final in template.finals:
+            self.move(base + final, end)
+
+
+class Template:
+    """A piece of a graph to copy: node 0 is its start."""
+
+    __slots__ = ("edges", "finals")
+
+    def __init__(self, edges: list[list[Edge]], finals: Sequence[int]) -> None:
+        self.edges = edges
+        self.finals = finals
+
+
+def to_dfa(graph: Graph, start: int, end: int, budget: Budget) -> ByteDfa | None:
+    """Return the minimal automaton of the texts from `start` to `end`; None if there is none.
+
+    Raises:
+        ConstraintError: it has too many states, or takes too long.
+    """
+    subsets = _Subsets(graph, end, budget)
+    subsets.run(start)
+    rows, classes = subsets.table()
+    accepting = np.array([end in nodes for nodes in subsets.pending], dtype=bool)
+    if not accepting.any():
+        return None
+    columns, letters = np.unique(rows, axis=1, return_inverse=True)
+    try:
+        dfa = minimise(CharDfa(np.ascontiguousarray(columns), accepting), budget)
+    except ConstraintError as error:
+        if "matches no text" in error.message:
+            return None
+        raise
+    columns, merged = np.unique(dfa.rows, axis=1, return_inverse=True)
+    # Letters are numbered by their first byte, so that equal languages give equal tables.
+    of_byte = merged.reshape(-1)[letters.reshape(-1)[classes]]
+    order = list(dict.fromkeys(of_byte.tolist()))
+    number = np.zeros(len(columns[0]), dtype=np.uint8)
+    number[order] = np.arange(len(order), dtype=np.uint8)
+    return ByteDfa(np.ascontiguousarray(columns[:, order]), number[of_byte], dfa.accepting)
+
+
+class _Subsets:
+    """Subset construction; most sets are a single node, whose edges are taken over."""
+
+    def __init__(self, graph: Graph, end: int, budget: Budget) -> None:
+        self.graph = graph
+        self.end = end
+        self.budget = budget
+        self.closures: dict[int, tuple[int, ...]] = {}
+        self.numbers: dict[tuple[int, ...], int] = {}
+        self.pending: list[tuple[int, ...]] = []
+        self.by_node: dict[int, int] = {}
+        self.out: list[tuple[int, int, int, int]] = []
+
+    def run(self, start: int) -> None:
+        """Find all reachable sets and their edges."""
+        self._number(self._closure(start))
+        for number, nodes in enumerate(self.pending):
+            edges = self.graph.edges
+            if len(nodes) == 1:
+                found = edges[nodes[0]]
+            else:
+                found = [edge for node in nodes for edge in edges[node]]
+            found = sorted(found) if len(found) > 1 else found
+            if all(a[1] < b[0] for a, b in zip(found, found[1:], strict=False)):
+                for low, high, target in found:
+                    self.out.append((number, low, high, self._of_node(target)))
+            else:
+                self._overlapping(number, found)
+
+    def _overlapping(self, number: int, found: list[Edge]) -> None:
+        cuts = sorted({edge[0] for edge in found} | {edge[1] + 1 for edge in found})
+        pieces: dict[int, list[int]] = {}
+        index = {cut: place for place, cut in enumerate(cuts)}
+        for low, high, target in found:
+            for place in range(index[low], index[high + 1]):
+                pieces.setdefault(place, []).append(target)
+        for place, targets in pieces.items():
+            if len(targets) == 1:
+                after = self._of_node(targets[0])
+            else:
+                nodes = set[int]().union(*map(self._closure, targets))
+                after = self._number(tuple(sorted(nodes)))
+            self.out.append((number, cuts[place], cuts[place + 1] - 1, after))
+
+    def _of_node(self, node: int) -> int:
+        found = self.by_node.get(node)
+        if found is None:
+            found = self.by_node[node] = self._number(self._closure(node))
+        return found
+
+    def _number(self, nodes: tuple[int, ...]) -> int:
+        found = self.numbers.get(nodes)
+        if found is None:
+            found = self.numbers[nodes] = len(self.pending)
+            self.pending.append(nodes)
+            self.budget.check_states(found + 1)
+            self.budget.spend(len(nodes))
+        return found
+
+    def _closure(self, node: int) -> tuple[int, ...]:
+        """Return the nodes with edges (and the end) that empty moves reach from a node."""
+        found = self.closures.get(node)
+        if found is not None:
+            return found
+        edges, moves = self.graph.edges, self.graph.moves
+        seen, stack, kept = {node}, [node], []
+        while stack:
+            here = stack.pop()
+            if edges[here] or here == self.end:
+                kept.append(here)
+            for after in moves[here]:
+                if after not in seen:
+                    seen.add(after)
+                    stack.append(after)
+        found = self.closures[node] = tuple(sorted(kept))
+        self.budget.spend(len(found))
+        return found
+
+    def table(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return next states by [state, span of bytes], and the span of each byte."""
+        count = len(self.pending)
+        out = np.array(self.out, dtype=np.int64).reshape(-1, 4)
+        is_cut = np.zeros(257, dtype=bool)
+        is_cut[0] = True
+        is_cut[out[:, 1]] = True
+        is_cut[out[:, 2] + 1] = True
+        spans = np.cumsum(is_cut[:256]) - 1
+        rows = np.full((count, int(spans[-1]) + 1), DEAD, dtype=np.int32)
+        first, last = spans[out[:, 1]], spans[out[:, 2]]
+        lengths = last - first + 1
+        states = np.repeat(out[:, 0], lengths)
+        offsets = np.arange(int(lengths.sum())) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        rows[states, np.repeat(first, lengths) + offsets] = np.repeat(out[:, 3], lengths)
+        return rows, spans
