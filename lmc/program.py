@@ -94,7 +94,11 @@ class Program:
         Raises:
             RunError: the program failed; tells the line and the prompt's tail.
         """
+        from lmc.runtime.eager import call_nested, is_running
+
         bound, options, defaults = self._split(args, keywords)
+        if is_running():
+            return call_nested(self.__lmc_function__, bound, defaults, options=options)  # type: ignore[return-value]
         return self.run_bound(bound, defaults=defaults, **options)
 
     def run_batch(
@@ -121,8 +125,8 @@ class Program:
         """Run as a nested program; allowed inside another program only."""
         from lmc.runtime.eager import call_nested
 
-        bound, _, defaults = self._split(args, keywords)
-        return call_nested(self.__lmc_function__, bound, defaults)
+        bound, options, defaults = self._split(args, keywords)
+        return call_nested(self.__lmc_function__, bound, defaults, options=options)
 
     def _split(
         self, args: tuple[Any, ...], keywords: dict[str, Any], *, bind: bool = True

@@ -188,17 +188,26 @@ def run_eager(
         return run.finish(context.root.handle, value)
 
 
+def is_running() -> bool:
+    """Whether a program is running in eager mode in this context."""
+    return _current.get() is not None
+
+
 def call_nested(
     function: Callable[..., Any],
     args: Mapping[str, Any],
     defaults: Mapping[str, Any] | None = None,
+    *,
+    options: Mapping[str, Any] | None = None,
 ) -> EagerResult:
     """Run a program's function as a nested program of the one that is running.
 
-    It inherits the caller's sampling defaults, overridden by `defaults`.
+    It inherits the caller's sampling defaults, overridden by `defaults`; `options` of a run
+    are refused, since the outermost run decides them.
 
     Raises:
         UsageError: no program is running in eager mode.
+        RunError: wrong options or parameters, or calls are nested too deep; tells the line.
     """
     outer = _current.get()
     if outer is None:
@@ -209,9 +218,14 @@ def call_nested(
     root = outer.root
     try:
         check_depth(outer.scope)
-    except RunError as error:
+        for name in options or {}:
+            raise RunError(
+                f"'{name}' of '{function.__name__}' is set by the outermost run",
+                hint="leave it out",
+            )
+        merged = {**outer.scope.defaults, **checked_defaults(defaults)}
+    except LmcError as error:
         raise RunError(error.message, hint=error.hint, location=outer.run.locate()) from None
-    merged = {**outer.scope.defaults, **checked_defaults(defaults)}
     scope = Scope((*root.lineage, f"call{root.ordinal}"), merged, outer.scope.depth + 1)
     root.tick()
     inner = Context(outer.run, scope)

@@ -247,14 +247,19 @@ class EagerForks:
     def __iadd__(self, value: Any) -> "EagerForks":
         """Append to every child: the same, the i-th of a list, or what value(i) gives."""
         if isinstance(value, (list, tuple)):
-            if len(value) != len(self.forks):
-                self._refuse(f"{len(value)} values for {len(self.forks)} children")
-            for child, item in zip(self.forks, value, strict=True):
+            for child, item in self._pairs(value):
                 child += item
         else:
             for index, child in enumerate(self.forks):
                 child += value(index) if callable(value) else value
         return self
+
+    def _pairs(self, values: Sequence[Any]) -> list[tuple[EagerState, Any]]:
+        """Pair children and values; another number of values is the error of a strict zip."""
+        try:
+            return list(zip(self.forks, values, strict=True))
+        except ValueError as error:
+            self._refuse(f"ValueError: {error}")
 
     def join(self, mode: str = "gather_variable") -> None:
         """Join the children into the state that was forked."""

@@ -216,6 +216,8 @@ class States(Loops):
     def append_to_group(self, group: Abstract, value: Abstract, node: ast.stmt) -> None:
         """Append to every child of a fork: the same, the i-th of a list, or what a lambda says."""
         if isinstance(value, Tuple):
+            if isinstance(group, Ref) and kind_of(group) == GROUP:
+                self._check_count(self.content(group, node), len(value.items), node)
             for index, item in enumerate(value.items):
                 self.append(self.element(self._ref(group), Known(index), node), item, node)
             return
@@ -246,6 +248,11 @@ class States(Loops):
             return Known(True)
 
         self.for_each(source, node, body)
+
+    def _check_count(self, children: Value, count: int, node: ast.stmt) -> None:
+        """Have the run fail where there are not as many children as values for them."""
+        operands = [children, self.constant([None] * count, node), self.constant(True, node)]
+        self.emit("val.call", operands, [list_of(PY)], node, callee="zip", keywords=["strict"])
 
     def _ref(self, group: Abstract) -> Ref | Element:
         assert isinstance(group, (Ref, Element))
