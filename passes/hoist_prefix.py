@@ -12,6 +12,9 @@ from lmc.passes.prefixes import Head, append_op, common_head, head_of, without_h
 from lmc.passes.purity import is_observed
 from lmc.passes.rewriting import sweep_total
 
+READS = frozenset({"lm.text", "lm.messages", "lm.get", "lm.has", "lm.meta"})
+"""Ops that look at a state and leave it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HoistPrefixPass(Pass):
@@ -238,7 +241,10 @@ class _Hoister:
         return op, head
 
     def _split(self, block: Block, root: Op) -> bool:
-        """Give each constant way on from a root that is used several times its own root."""
+        """Give each constant way on from a root that is used several times its own root.
+
+        What is only read does not tell its text: the way on does.
+        """
         users = self._facts.uses(root.result)
         ways = [self._head_of_user(block, root, *user) for user in users]
         if len(users) < 2 or not any(ways):
@@ -252,8 +258,13 @@ class _Hoister:
             way[0].operands[0] = copy.result
             place += 1
             block.ops.insert(place, copy)
-        if all(ways):
+        others = [user for (user, _), way in zip(users, ways, strict=True) if way is None]
+        if not others:
             block.ops.remove(root)
+        elif all(user.name in READS for user in others):
+            pieces = root.attributes.get("pieces")
+            if isinstance(pieces, list):
+                root.attributes["told"] = len(pieces)
         return True
 
     def _replace_root(
