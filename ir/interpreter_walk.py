@@ -220,7 +220,7 @@ class Walk:
 
     def _ask_host(self, op: Op, arguments: list[Traced]) -> Any:
         values = [argument.value for argument in arguments]
-        if any(isinstance(value, Prompt) for value in values):
+        if _holds_prompt(values):
             raise RunError(
                 "a prompt state cannot be handed to a function of your own",
                 hint="hand over what the function needs: s['name'] or s.text()",
@@ -276,6 +276,14 @@ def _failures_in(value: Any) -> Iterator[Failed]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _failures_in(item)
+
+
+def _holds_prompt(value: Any) -> bool:
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_prompt, value))
+    return isinstance(value, Prompt)
 
 
 def _number(failed: Failed) -> int:

@@ -109,13 +109,17 @@ def _rows(total: dict[str, Any], seconds: float) -> list[tuple[str, str]]:
     output, forced, held_back = (
         total[f"{kind}_tokens"] for kind in ("output", "forced", "held_back")
     )  # fmt: skip
+    prologues, groups = total["prologue_tokens"], total["group_tokens"]
     rows = [("prompt tokens", f"{prompt:>7,} = {computed:,} computed + {shared:,} shared")]
-    if total["prologue_tokens"]:
+    if prologues or held_back:
         tail = f" ({held_back:,} more held back)" if held_back else ""
-        text = f"{total['prologue_tokens']:>7,} computed once before the first call{tail}"
-        rows.append(("constant prefix", text))
-    if total["group_tokens"]:
-        rows.append(("fork prefixes", f"{total['group_tokens']:>7,} computed once per fork"))
+        rows.append(("constant prefix", f"{prologues:>7,} computed before the calls{tail}"))
+    if groups:
+        rows.append(("fork prefixes", f"{groups:>7,} computed before the calls, once per fork"))
+    if prologues or groups:
+        before = prologues + groups
+        text = f"{computed + before:>7,} = {computed:,} by calls + {before:,} before them"
+        rows.append(("computed in all", text))
     rows += [
         ("output tokens", f"{output:>7,} = {output - forced:,} sampled + {forced:,} forced"),
         ("decode steps", f"{total['decode_steps']:>7,}"),

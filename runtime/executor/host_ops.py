@@ -8,7 +8,8 @@ from lmc.errors import LmcError, RunError
 from lmc.ir.evaluate import Undefined
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.host import HostFunctions, call_host, host_error
-from lmc.runtime.executor.slots import StateHandle, undefined
+from lmc.runtime.executor.session import held_handles
+from lmc.runtime.executor.slots import undefined
 from lmc.runtime.executor.task import Task
 from lmc.runtime.origins import join_origins
 
@@ -46,11 +47,11 @@ def _callee(task: Task, first: int) -> tuple[str, Callable[..., Any], list[Any]]
     for value in values:
         if isinstance(value, Undefined):
             raise undefined(value)
-        if isinstance(value, StateHandle):
-            raise RunError(
-                "a prompt state cannot be handed to a function of your own",
-                hint="hand over what the function needs: s['name'] or s.text()",
-            )
+    if held_handles(values):
+        raise RunError(
+            "a prompt state cannot be handed to a function of your own",
+            hint="hand over what the function needs: s['name'] or s.text()",
+        )
     if task.step.op == "host.method":
         name = task.step.attributes["name"]
         subject = values.pop(0)
