@@ -1,13 +1,14 @@
 """Decode speed as a share of the memory bandwidth measured in the same run.
 
-A decode step reads every weight once, so the memory's bandwidth bounds its speed. Reads of
-512 MB and decode steps take turns, and the best of several rounds counts for each: what else
-runs on the machine then disturbs both alike.
+A decode step reads every weight once, so the memory's bandwidth bounds its speed. In a round,
+reads of 512 MB and short runs of decode steps take turns, so that whatever else runs on the
+machine disturbs both alike; of each the best round counts.
 
-    python benchmarks/bench_decode.py [--model PATH] [--steps N] [--rounds N] [--context N]
+    python benchmarks/bench_decode.py [--model PATH] [--turns N] [--rounds N] [--context N]
 """
 
 import argparse
+import math
 import time
 from collections.abc import Callable
 
@@ -20,17 +21,17 @@ from lmc.runtime.models import CausalModel, ForwardBatch
 
 READ_BYTES = 512 << 20
 LINE_BYTES = 64
+STEPS_PER_TURN = 4
 
 
 class Decoding:
     """A number of sequences that decode together, greedily, after a random prompt."""
 
-    def __init__(self, model: CausalModel, num_seqs: int, context: int, num_steps: int) -> None:
+    def __init__(self, model: CausalModel, num_seqs: int, context: int) -> None:
         self.model = model
         self.num_seqs = num_seqs
         self.context = context
-        self.num_steps = num_steps
-        length = context + num_steps
+        length = context + STEPS_PER_TURN
         self.kv = model.new_kv(num_seqs * length)
         self.page_table = torch.arange(num_seqs * length, dtype=torch.int32).view(num_seqs, length)
         self.prefill()
@@ -62,41 +63,42 @@ class Decoding:
         )
         return self.model.forward(batch, self.kv)
 
-    def seconds_per_step(self) -> float:
-        """Decode `num_steps` tokens of every sequence."""
+    def run(self) -> None:
+        """Decode STEPS_PER_TURN tokens of every sequence."""
         rows, starts = list(range(self.num_seqs)), list(range(self.num_seqs + 1))
         any_id = self.model.config.vocab_size // 2
         ids = torch.full((self.num_seqs,), any_id, dtype=torch.int32)
-        begin = time.perf_counter()
-        for step in range(self.num_steps):
+        for step in range(STEPS_PER_TURN):
             positions = torch.full((self.num_seqs,), self.context + step, dtype=torch.int32)
             ids = self.model.kernels.argmax(self.forward(ids, positions, starts, rows))
-        return (time.perf_counter() - begin) / self.num_steps
 
     def bytes_per_step(self) -> int:
         """Weights and cached tokens that a step reads."""
-        cached = self.num_seqs * (self.context + self.num_steps // 2)
+        cached = self.num_seqs * (self.context + STEPS_PER_TURN // 2)
         return self.model.nbytes_per_step + cached * self.kv.nbytes_per_token
 
 
-def read_seconds(kernels: CpuKernels, memory: torch.Tensor) -> float:
-    """Return the time to read and sum a block of memory on all threads."""
-    begin = time.perf_counter()
-    kernels.library.free.lmc_read_sum(memory.data_ptr(), memory.nbytes // LINE_BYTES)
-    return time.perf_counter() - begin
-
-
-def best_of(num_rounds: int, measures: list[Callable[[], float]]) -> list[float]:
-    """Let the measures take turns; return the least of each."""
-    rounds = [[measure() for measure in measures] for _ in range(num_rounds)]
-    return [min(values) for values in zip(*rounds, strict=True)]
+def least_seconds(
+    num_rounds: int, num_turns: int, actions: list[Callable[[], object]]
+) -> list[float]:
+    """Let actions take turns; return each one's mean time in its best round."""
+    least = [math.inf] * len(actions)
+    for _ in range(num_rounds):
+        seconds = [0.0] * len(actions)
+        for _ in range(num_turns):
+            for i, action in enumerate(actions):
+                begin = time.perf_counter()
+                action()
+                seconds[i] += time.perf_counter() - begin
+        least = [min(a, b / num_turns) for a, b in zip(least, seconds, strict=True)]
+    return least
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="a model directory or .gguf file")
-    parser.add_argument("--steps", type=int, default=32, help="decode steps in a round")
+    parser.add_argument("--turns", type=int, default=8, help="turns in a round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--context", type=int, default=128, help="tokens of the prompt")
     options = parser.parse_args()
@@ -104,16 +106,18 @@ def main() -> None:
     model = CausalModel.load(find_model(options.model), kernels=kernels)
     memory = WeightArena().zeros(READ_BYTES, torch.uint8)
     memory.fill_(1)  # memory that was never written would be read from one shared page
-    one = Decoding(model, 1, options.context, options.steps)
-    eight = Decoding(model, 8, options.context, options.steps)
-    read, single, batched = best_of(
+    one, eight = (Decoding(model, count, options.context) for count in (1, 8))
+    read_sum = kernels.library.free.lmc_read_sum
+    read, single, batched = least_seconds(
         options.rounds,
-        [lambda: read_seconds(kernels, memory), one.seconds_per_step, eight.seconds_per_step],
+        options.turns,
+        [lambda: read_sum(memory.data_ptr(), READ_BYTES // LINE_BYTES), one.run, eight.run],
     )
     bandwidth = READ_BYTES / read
     print(f"kernels           {kernels.name}")
     print(f"memory bandwidth  {bandwidth / 1e9:6.1f} GB/s (read-sum of 512 MB)")
-    for decoding, seconds in ((one, single), (eight, batched)):
+    for decoding, turn in ((one, single), (eight, batched)):
+        seconds = turn / STEPS_PER_TURN
         rate = decoding.bytes_per_step() / seconds
         print(
             f"decode, {decoding.num_seqs} at once  {decoding.num_seqs / seconds:6.1f} tokens/s, "

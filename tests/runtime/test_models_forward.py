@@ -126,7 +126,7 @@ def test_old_cache_contents_do_not_matter(model):
 def test_the_benchmark_prints_shares_of_the_bandwidth(tmp_path, monkeypatch, capsys):
     path = write_model(tmp_path, TINY)
     (path / "tokenizer.json").write_text("{}")  # a complete model has one
-    options = ["--steps", "2", "--rounds", "1", "--context", "4"]
+    options = ["--turns", "1", "--rounds", "1", "--context", "4"]
     monkeypatch.setattr(sys, "argv", ["bench_decode.py", "--model", str(path), *options])
     runpy.run_path(str(ROOT / "benchmarks" / "bench_decode.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()
