@@ -109,7 +109,7 @@ void block_rows(const typename Math::Unit* x, const typename Math::Unit* panel,
         const int64_t end = first + count * (group + 1) / num_groups;
         visit<MOST_ROWS>((int)(end - begin), [&]<int ROWS>() {
             Vec sums[ROWS][VECS] = {};
-            multiply<Math, ROWS, VECS, (ROWS <= 4 ? AHEAD : 0)>(
+            multiply<Math, ROWS, VECS, AHEAD>(
                 x + begin * num_units, num_units, panel, BLOCK, num_units, sums);
             for (int r = 0; r < ROWS; r++) finish_row(out, begin + r, block, sums[r]);
         });
