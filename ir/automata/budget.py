@@ -58,6 +58,10 @@ class Budget:
                 hint="bound repetitions of overlapping parts more tightly, or split the text",
             )
 
+    def is_exceeded(self, error: ConstraintError) -> bool:
+        """Return whether an error says that one of these limits was passed."""
+        return f"{self.subject} is too complex" in error.message
+
     def tick(self) -> None:
         """Look at the clock now and then; raise when time is up."""
         self._tick += 1

@@ -1,6 +1,6 @@
 """JSON schemas to byte automata: the way through the parts of this package."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
@@ -12,7 +12,13 @@ from lmc.ir.json_schema.reader import Reader
 
 DEFAULT_MAX_STATES = 60_000
 DEFAULT_MAX_SECONDS = 5.0
-DEFAULT_MAX_DEPTH = 8
+LADDER = (
+    Limits(),
+    Limits(depth=8, free_depth=2, length=256, items=32),
+    Limits(depth=3, free_depth=1, length=128, items=16),
+    Limits(depth=1, free_depth=1, length=64, items=8),
+)
+"""Limits to try one after another: the first ones under which the states suffice are used."""
 SEPARATORS = (", ", ": ")
 COMPACT = (",", ":")
 
@@ -30,7 +36,7 @@ def compile_json_schema(
     *,
     separators: tuple[str, str] = SEPARATORS,
     open_objects: bool = False,
-    max_depth: int = DEFAULT_MAX_DEPTH,
+    max_depth: int | None = None,
     max_states: int = DEFAULT_MAX_STATES,
     max_seconds: float = DEFAULT_MAX_SECONDS,
 ) -> ByteDfa:
@@ -47,7 +53,8 @@ def compile_json_schema(
         separators: between items, and between a name and its value.
         open_objects: let objects whose schema lists properties, and says nothing of others,
             have others (the standard's meaning).
-        max_depth: how often a recursive schema may stand inside itself.
+        max_depth: how often a recursive schema may stand inside itself; None lets 8, 3 or 1
+            be chosen, as far as `max_states` suffices.
         max_states: the most states of the automaton.
         max_seconds: the most processor time of this thread.
 
@@ -70,7 +77,7 @@ def compile_schema(
     *,
     separators: tuple[str, str] = SEPARATORS,
     open_objects: bool = False,
-    max_depth: int = DEFAULT_MAX_DEPTH,
+    max_depth: int | None = None,
     max_states: int = DEFAULT_MAX_STATES,
     max_seconds: float = DEFAULT_MAX_SECONDS,
 ) -> CompiledSchema:
@@ -78,23 +85,45 @@ def compile_schema(
     _check_separators(separators)
     budget = Budget(max_states=max_states, max_seconds=max_seconds, subject="schema")
     document = Document(schema if isinstance(schema, str) else canonical(schema))
+    ladder = LADDER if max_depth is None else [replace(LADDER[0], depth=max_depth)]
+    for step, limits in enumerate(ladder):
+        try:
+            return _compile(document, limits, budget, separators, open_objects)
+        except ConstraintError as error:
+            budget.check_time()
+            if not budget.is_exceeded(error) or step + 1 == len(ladder):
+                raise
+    raise AssertionError("the ladder has steps")
+
+
+def _compile(
+    document: Document,
+    limits: Limits,
+    budget: Budget,
+    separators: tuple[str, str],
+    open_objects: bool,
+) -> CompiledSchema:
+    reader = Reader(document, budget, limits.length)
+    low = Lowering(reader, budget, limits, separators, not open_objects)
     try:
-        reader = Reader(document, budget)
-        limits = Limits(depth=max_depth)
-        low = Lowering(reader, budget, limits, separators, not open_objects)
         start, end = low.graph.node(), low.graph.node()
         low.value(reader.conj(document.root, ""), start, end)
         dfa = to_dfa(low.graph, start, end, budget)
     except RecursionError:
         raise ConstraintError(
-            "schema nesting too deep", hint="use fewer levels, or a smaller max_depth"
+            f"schema is too complex: too many levels within max_depth={limits.depth}",
+            hint="use fewer levels, or a smaller max_depth",
         ) from None
+    except ConstraintError as error:
+        if budget.is_exceeded(error) and low.is_recursive:
+            error.hint = f"give a smaller max_depth (now {limits.depth})"
+        raise
     if dfa is None:
-        reason = f" within max_depth={max_depth}" if low.was_cut else ""
+        reason = f" within max_depth={limits.depth}" if low.was_cut else ""
         raise ConstraintError(
             f"schema has no valid value{reason}", hint="look for contradicting keywords"
         )
-    return CompiledSchema(dfa, tuple(reader.warnings))
+    return CompiledSchema(dfa, tuple(dict.fromkeys(reader.warnings)))
 
 
 def _check_separators(separators: tuple[str, str]) -> None:

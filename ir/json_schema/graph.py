@@ -1,6 +1,7 @@
 """A nondeterministic automaton over bytes under construction, and its way to a minimal one."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from lmc.ir.automata.minimise import minimise
 
 Edge = tuple[int, int, int]
 """First byte, last byte, node."""
-NODES_PER_STATE = 4
+NODES_PER_STATE = 2
 
 
 class Graph:
@@ -119,7 +120,7 @@ class _Subsets:
             else:
                 found = [edge for node in nodes for edge in edges[node]]
             found = sorted(found) if len(found) > 1 else found
-            if all(a[1] < b[0] for a, b in zip(found, found[1:], strict=False)):
+            if all(a[1] < b[0] for a, b in pairwise(found)):
                 for low, high, target in found:
                     self.out.append((number, low, high, self._of_node(target)))
             else:

@@ -24,11 +24,13 @@ class Limits:
     Args:
         depth: how often a recursive schema may stand inside itself.
         free_depth: how deep arrays and objects go that no schema describes.
+        length: the most characters of a text whose length is bounded.
         items: the most items that a bounded array is unrolled to.
     """
 
     depth: int = 8
-    free_depth: int = 2
+    free_depth: int = 3
+    length: int = 1024
     items: int = 128
 
 
@@ -50,6 +52,7 @@ class Lowering:
         self.is_closed = is_closed
         self.graph = Graph(budget)
         self.was_cut = False
+        self.is_recursive = False
         self._inside: Counter[Conj] = Counter()
 
     def value(self, conj: Conj, start: int, end: int) -> None:
@@ -70,6 +73,7 @@ class Lowering:
         if self._inside[conj] >= (self.limits.depth if conj else self.limits.free_depth):
             self.was_cut = self.was_cut or bool(conj)
             return
+        self.is_recursive = self.is_recursive or (bool(conj) and self._inside[conj] > 0)
         self._inside[conj] += 1
         for array in shape.arrays:
             lower_array(self, array, start, end)

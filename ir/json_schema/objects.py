@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import product
+from itertools import permutations, product
 from typing import TYPE_CHECKING
 
 from lmc.ir.json_schema import textset as txt
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 MAX_CELLS = 32
 MAX_WAYS = 64
 MAX_COUNTED = 32
+MAX_PERMUTED = 3
 Cell = tuple[TextSet, Conj]
 
 
@@ -26,7 +27,19 @@ def lower_object(low: "Lowering", made: ObjectShape, start: int, end: int) -> No
         ConstraintError: its counts or patterns cannot be followed.
     """
     for way, wanted in _ways(low, made):
-        _Members(low, way, wanted, end).run(start)
+        for names in _orders(way):
+            _Members(low, way, names, wanted, end).run(start)
+
+
+def _orders(made: ObjectShape) -> Iterator[list[str]]:
+    """Return the orders of the named properties: listed ones first and as they are listed.
+
+    A few required ones that are not listed come in any order.
+    """
+    unlisted = [name for name in made.required if name not in made.properties]
+    orders = permutations(unlisted) if len(unlisted) <= MAX_PERMUTED else iter([tuple(unlisted)])
+    for order in orders:
+        yield [*made.properties, *order]
 
 
 def _ways(low: "Lowering", made: ObjectShape) -> Iterator[tuple[ObjectShape, list[Cell]]]:
@@ -56,12 +69,14 @@ def _ways(low: "Lowering", made: ObjectShape) -> Iterator[tuple[ObjectShape, lis
 class _Members:
     """The nodes of one object: before and after each listed property, by counts."""
 
-    def __init__(self, low: "Lowering", made: ObjectShape, wanted: list[Cell], end: int) -> None:
+    def __init__(
+        self, low: "Lowering", made: ObjectShape, names: list[str], wanted: list[Cell], end: int
+    ) -> None:
         self.low = low
         self.made = made
         self.end = end
         self.wanted = wanted
-        self.names = [*made.properties, *(n for n in made.required if n not in made.properties)]
+        self.names = names
         self.required = frozenset(made.required)
         self.last_required = max(
             (i for i, name in enumerate(self.names) if name in self.required), default=-1
@@ -70,6 +85,7 @@ class _Members:
         self.cap = self._cap()
         self.before: dict[tuple[int, int], int] = {}
         self.after: dict[tuple[int, int, bool], int] = {}
+        self.pending: list[tuple[int, int]] = []
 
     def run(self, start: int) -> None:
         """Build the object."""
@@ -86,19 +102,26 @@ class _Members:
         if self.last_required < 0 and not made.low and not self.wanted:
             graph.chain(opened, b"}", self.end)
         graph.move(opened, self._before(0, 0))
+        while self.pending:
+            self._fill(*self.pending.pop())
 
     def _before(self, index: int, count: int) -> int:
         """Return the node where the property with an index, or a later one, begins."""
         key = (index, count)
-        if key in self.before:
-            return self.before[key]
+        if key not in self.before:
+            self.before[key] = self.low.graph.node()
+            self.pending.append(key)
+        return self.before[key]
+
+    def _fill(self, index: int, count: int) -> None:
+        """Add what may begin at a node in front of properties."""
         low, graph = self.low, self.low.graph
-        node = self.before[key] = graph.node()
+        node = self.before[index, count]
         if self.made.high is not None and self.cap and count >= self.made.high:
-            return node
+            return
         if index == len(self.names):
             self._others(node, count)
-            return node
+            return
         name = self.names[index]
         conj = self.made.value(name)
         if conj != NEVER:
@@ -107,7 +130,6 @@ class _Members:
             low.value(conj, inside, self._after(index + 1, self._more(count)))
         if name not in self.required:
             graph.move(node, self._before(index + 1, count))
-        return node
 
     def _more(self, count: int) -> int:
         return min(count + 1, self.cap)

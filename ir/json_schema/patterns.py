@@ -51,9 +51,9 @@ _IPV6 = (
     )
     + ")"
 )
-_LABEL = r"(?:(?!..--)[A-Za-z0-9](?:[A-Za-z0-9-]{0,28}[A-Za-z0-9])?)"
-_HOSTNAME = rf"{_LABEL}(?:\.{_LABEL}){{0,7}}"
-"""At most 8 labels of 30 characters: a part of what may be up to 253 long."""
+_LABEL = r"(?:(?!..--)[A-Za-z0-9](?:[A-Za-z0-9-]{0,22}[A-Za-z0-9])?)"
+_HOSTNAME = rf"{_LABEL}(?:\.{_LABEL}){{0,5}}"
+"""At most 6 labels of 24 characters: a part of what may be up to 253 long."""
 _ATEXT = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]"
 _PCT = r"%[0-9A-Fa-f]{2}"
 _UNRESERVED = r"A-Za-z0-9._~\-"

@@ -53,16 +53,20 @@ FOLLOWED = frozenset((
     "else",
 ))  # fmt: skip
 MAX_COUNT = 10**9
-MAX_LENGTH = 1024
-"""Characters that a text of bounded length may have; a longer bound counts as this one."""
+MAX_HOPS = 64
+_BESIDE = (SILENT - {"format"}) | {"$ref"}
 _EMPTY_DEPTH = 3
 
 
 class Reader:
-    """Reads the schemas of one document as they are asked for."""
+    """Reads the schemas of one document as they are asked for.
 
-    def __init__(self, document: Document, budget: Budget) -> None:
+    `max_length` is how long a text of bounded length may be; longer bounds count as this.
+    """
+
+    def __init__(self, document: Document, budget: Budget, max_length: int) -> None:
         self.document = document
+        self.max_length = max_length
         self.budget = budget
         self.warnings: list[str] = []
         self._shapes: dict[Atom, Shape] = {}
@@ -252,13 +256,16 @@ class Reader:
     def _sized(self, made: txt.TextSet, low: int, high: int | None) -> txt.TextSet:
         if high is not None and low > high:
             return txt.nothing()
+        shortest, longest = txt.lengths(made)
+        if shortest >= low and longest is not None and (high is None or longest <= high):
+            return made
         if low > self.budget.max_states:
             raise ConstraintError(
                 f"texts of at least {low} characters need too many states", hint="use less"
             )
-        if high is not None and high > MAX_LENGTH:
+        if high is not None:
             # Shorter texts only: from within, so that no wrong text comes through.
-            high = max(MAX_LENGTH, low)
+            high = min(high, max(self.max_length, low))
         return txt.intersect(made, txt.of_length(low, high), self.budget)
 
     # Arrays.
@@ -299,9 +306,19 @@ class Reader:
 
     def conj(self, schema: Any, pointer: str) -> Conj:
         """Return the conjunction of one subschema."""
+        for _ in range(MAX_HOPS):
+            if not isinstance(schema, dict) or not self._is_reference(schema):
+                break
+            # One name for a schema however it is referred to: recursion is seen by it.
+            pointer = self.document.resolve(schema["$ref"], pointer)
+            schema = self.document.at(pointer)
         if schema is True or schema == {}:
             return ANY
         return NEVER if schema is False else (("schema", pointer),)
+
+    def _is_reference(self, schema: dict[str, Any]) -> bool:
+        """Return whether a schema says nothing but what it refers to."""
+        return "$ref" in schema and (self.document.is_old or set(schema) <= _BESIDE)
 
     # Objects.
 

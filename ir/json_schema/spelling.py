@@ -25,8 +25,9 @@ def quoted(texts: TextSet, *, is_free: bool, budget: Budget) -> Template:
 
     Args:
         texts: what the strings say.
-        is_free: whether every character may be written as an escape; otherwise only those
-            that must be, so that each text has one spelling.
+        is_free: whether characters may be written as escapes: those beyond ASCII, and any
+            one where all characters are alike. Otherwise only those that must be, so that
+            each text has one spelling.
         budget: what may still be used.
     """
     key = (texts.key, is_free)
@@ -121,20 +122,23 @@ class _Speller:
         """Return the node after a backslash; 0 if no escape is allowed."""
         needed = _clip(spans, 0, 0x1F) + _clip(spans, _QUOTE, _QUOTE)
         needed += _clip(spans, _BACKSLASH, _BACKSLASH)
+        is_free = self.is_free and len({target for _, _, target in spans}) == 1
+        is_free = is_free and len(spans) <= 2
         key = ("escape", 0, spans if self.is_free else needed)
         if key in self.memo:
             return self.memo[key]
         edges: list[Edge] = []
         for point, letter in _SHORT.items():
             edges.extend((letter, letter, t) for _, _, t in _clip(spans, point, point))
-        if self.is_free:
+        if is_free:
             edges.extend((_SLASH, _SLASH, t) for _, _, t in _clip(spans, _SLASH, _SLASH))
             digits = self._four_digits(spans)
         else:
-            rest = ()
+            rest: Pieces = ()
             for low, high in ((0, 7), (11, 11), (14, 31)):
                 rest += _clip(spans, low, high)
-            digits = self._digits(rest, "hex", 4096, 0)
+            rest += _clip(spans, 0x80, 0x10FFFF) if self.is_free else ()
+            digits = self._four_digits(rest)
         if digits:
             self.nodes.append(digits)
             edges.append((0x75, 0x75, len(self.nodes) - 1))

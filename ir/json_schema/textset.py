@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.determinise import DEAD, CharDfa
-from lmc.ir.automata.minimise import minimise
+from lmc.ir.automata.minimise import distances, minimise
 from lmc.ir.automata.minterms import SPAN_END
 
 _EDGES = np.array([0, 0xD800, 0xE000], dtype=np.int64)
@@ -285,3 +285,14 @@ def with_letters(
     """Return the set of an automaton over letters; letter -1 leads nowhere."""
     padded = np.hstack([rows, np.full((len(rows), 1), DEAD, dtype=np.int32)])
     return _compressed(starts, padded[:, letters], accepting, True)
+
+
+def lengths(a: TextSet) -> tuple[int, int | None]:
+    """Return the lengths of the shortest and the longest text; None is without bound.
+
+    The automaton is minimal, or a tree: every state reaches an end.
+    """
+    if a.is_empty:
+        return 0, 0
+    shortest, longest = distances(a.rows, a.accepting)
+    return int(shortest[0]), None if longest[0] < 0 else int(longest[0])
