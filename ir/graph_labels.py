@@ -63,15 +63,33 @@ class Expressions:
 
     def pieces(self, value: Value) -> list[str]:
         """Return what an appended text consists of: constants as they are, `{others}`."""
+        parts = self._parts(value)
+        return [excerpt(text, MAX_CONSTANT) if is_text else text for text, is_text in parts]
+
+    def _parts(self, value: Value) -> list[tuple[str, bool]]:
+        """Return the pieces of a text, and of each whether it is a constant one."""
         op = self._producers.get(value)
         if op is not None and op.name == "val.const":
             held = op.attributes["value"]
-            return [excerpt(held, MAX_CONSTANT) if isinstance(held, str) else short(held)]
-        if op is not None and op.name == "val.concat":
-            return [piece for operand in op.operands for piece in self.pieces(operand)]
-        if op is not None and self._is_join(op):
-            return [piece for operand in op.operands for piece in self.pieces(operand)]
-        return ["{" + self.of(value) + "}"]
+            return [(held, True) if isinstance(held, str) else (short(held), False)]
+        if op is not None and (op.name == "val.concat" or self._is_join(op)):
+            return [part for operand in op.operands for part in self._parts(operand)]
+        cut = self._without_front(op) if op is not None and op.name == "val.slice" else None
+        return [("{" + self.of(value) + "}", False)] if cut is None else cut
+
+    def _without_front(self, op: Op) -> list[tuple[str, bool]] | None:
+        """Return the pieces of `text[n:]`, which stays where a pass moved a constant front away."""
+        start, *others = (self._constant(operand) for operand in op.operands[1:])
+        parts = self._parts(op.operands[0])
+        if type(start) is not int or start < 0 or others != [None, None] or not parts:
+            return None
+        (text, is_text), *rest = parts
+        return [(text[start:], True), *rest] if is_text and start <= len(text) else None
+
+    def _constant(self, value: Value) -> Attr:
+        """Return the constant that a value is; `...` stands for none."""
+        op = self._producers.get(value)
+        return op.attributes["value"] if op is not None and op.name == "val.const" else "..."
 
     def _is_join(self, op: Op) -> bool:
         """Whether an op is `+` with a text on one side, so that it joins texts."""

@@ -122,9 +122,14 @@ class _Drawer:
     # Text: neighbouring appends in one box.
 
     def _text_run(self, ops: list[Op]) -> list[Op]:
-        """Return the leading appends (and pure ops between) that make one box."""
+        """Return the leading appends (and pure ops between) that make one box.
+
+        A prologue has a box of its own: it is computed once.
+        """
         if ops[0].name not in _APPENDS:
             return []
+        if ops[0].name == "lm.prologue":
+            return ops[:1]
         run, last = [ops[0]], 1
         state = ops[0].result
         for index, op in enumerate(ops[1:], start=2):

@@ -80,14 +80,27 @@ def arrows(picture: Picture) -> set[tuple[str, str, str, str]]:
 
 
 def test_neighbouring_appends_share_a_box(judge: Module) -> None:
-    text = box(picture_of(judge), "prologue")
-    assert text.lines == ["prologue: computed once", "Judge:↵", "<user>{essay}</user>"]
+    picture = picture_of(judge)
+    assert box(picture, "prologue").lines == ["prologue: computed once", "Judge:↵"]
+    assert box(picture, "<user>").lines == ["<user>{essay}</user>"]
+
+
+def test_text_whose_front_moved_away_shows_its_rest(judge: Module) -> None:
+    function = judge.functions["judge"]
+    build = Builder(function.body, index=1)
+    parts = [build.const("Text: "), function.body.arguments[1], build.const("!")]
+    joined, none = build.value("val.concat", parts), build.const(None)
+    for start, shown in ((6, "{essay}!"), (2, "xt: {essay}!")):
+        rest = build.value("val.slice", [joined, build.const(start), none, none])
+        build.extend(function.body.ops[0].result, rest)
+        assert box(picture_of(judge), shown).lines == [shown]
 
 
 def test_arrows_follow_states_through_branches_and_loops(judge: Module) -> None:
     assert arrows(picture_of(judge)) == {
-        ("essay", "prologue: computed once", "value", ""),
-        ("prologue: computed once", 'select "ok"', "state", ""),
+        ("prologue: computed once", "<user>{essay}</user>", "state", ""),
+        ("essay", "<user>{essay}</user>", "value", ""),
+        ("<user>{essay}</user>", 'select "ok"', "state", ""),
         ('select "ok"', "ok == 'no'?", "state", ""),
         ("ok == 'no'?", "", "state", "yes"),
         ("ok == 'no'?", "fork into 2", "state", "no"),
@@ -110,10 +123,11 @@ def test_arrows_follow_states_through_branches_and_loops(judge: Module) -> None:
 def test_what_leads_to_a_fork_is_marked_as_shared(judge: Module) -> None:
     picture = picture_of(judge)
     marked = [n.lines[0] for r in picture.functions for n in nodes_of(r) if n.is_shared]
-    assert marked == ["prologue: computed once", 'select "ok"', "ok == 'no'?", "fork into 2"]
+    leading = ["prologue: computed once", "<user>{essay}</user>", 'select "ok"', "ok == 'no'?"]
+    assert marked == [*leading, "fork into 2"]
     dot = to_dot(judge)
-    assert dot.count('color="#38761d"') == 4
-    assert "class n3,n4,n5,n9 beforeBox" in to_mermaid(judge)
+    assert dot.count('color="#38761d"') == 5
+    assert "class n3,n4,n5,n6,n10 beforeBox" in to_mermaid(judge)
 
 
 def test_regions_are_framed_and_labelled(judge: Module) -> None:
@@ -209,7 +223,7 @@ def test_long_texts_are_cut_but_arguments_stay(judge: Module) -> None:
         state = build.extend(state, text)
     function.body.ops[build.index or 0].operands[0] = state
     verify(judge)
-    lines = box(picture_of(judge), "prologue").lines
+    lines = box(picture_of(judge), "word word").lines
     assert len(lines) <= 16
     assert max(map(len, lines)) <= 60
     assert any("{essay}" in line for line in lines)
