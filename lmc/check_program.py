@@ -28,8 +28,6 @@ from lmc.runtime.oracle import Oracle
 
 DEFAULT_EXAMPLES = 50
 MAX_ROUNDS = 3
-"""Searches at most: again while they show other differences, or arms that were not taken yet."""
-
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -127,6 +125,7 @@ def check_program(
     arguments: Sequence[Mapping[str, Any]] | None = None,
     call_host: bool = False,
     reduce: bool = True,
+    rounds: int = MAX_ROUNDS,
 ) -> CheckReport:
     """Check that every mode runs a program as its source means.
 
@@ -140,6 +139,8 @@ def check_program(
         call_host: call the program's real host functions, once per example, instead of
             stand-ins that answer by a hash of what they are given.
         reduce: shrink the IR of a difference as well.
+        rounds: searches of so many examples at most; more than one only while they show arms
+            of branches that were not taken before, or other differences.
 
     Raises:
         CaptureError: the program cannot be captured.
@@ -151,7 +152,7 @@ def check_program(
     strategy = _examples(checker, strategies, arguments)
     found: list[Difference] = []
     skipped: set[str] = set()
-    for part in range(MAX_ROUNDS):
+    for part in range(rounds):
         seen = len(checker.tally.arms)
         result = _search(checker, strategy, examples, seed + part, skipped)
         if result is not None:
