@@ -6,7 +6,7 @@ import types
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from lmc.codegen.signature import annotation_of
 from lmc.errors import UsageError
@@ -42,7 +42,7 @@ def argument_sets(
         named[key] = value
     if rows is None:
         return [bind_arguments(name, signature, (), named)]
-    sets = []
+    sets: list[dict[str, Any]] = []
     # Only a line feed ends a line of JSON: other separators may stand inside its strings.
     for number, line in enumerate(read_text(rows).removeprefix("\ufeff").split("\n"), 1):
         if line.strip():
@@ -62,18 +62,19 @@ def parse_row(signature: inspect.Signature, line: str) -> dict[str, Any]:
         UsageError: it is no JSON object, or a value is not what the signature declares.
     """
     try:
-        row = json.loads(line)
+        row: Any = json.loads(line)
     except (json.JSONDecodeError, RecursionError) as error:
         raise UsageError(f"not JSON: {error}", hint='write {"name": value, ...}') from None
     if not isinstance(row, dict):
         raise UsageError(
             f"{type(row).__name__} instead of a JSON object", hint='write {"name": value, ...}'
         )
-    for key, value in row.items():
+    arguments = cast(dict[str, Any], row)
+    for key, value in arguments.items():
         parameter = signature.parameters.get(key)
         if parameter is not None:
             check_value(parameter, value)
-    return row
+    return arguments
 
 
 def parse_argument(program: str, signature: inspect.Signature, text: str) -> tuple[str, Any]:
@@ -162,10 +163,12 @@ def fits(declared: Any, value: Any) -> bool:
     if origin is typing.Literal:
         return any(value == each and type(value) is type(each) for each in inner)
     if origin in (dict, Mapping):
-        return isinstance(value, dict) and all(fits(inner[-1], each) for each in value.values())
+        parts = cast(dict[Any, Any], value)
+        return isinstance(value, dict) and all(fits(inner[-1], each) for each in parts.values())
     if origin in _LISTS:
         items = [each for each in inner if each is not Ellipsis]
-        return isinstance(value, list) and all(any(fits(i, v) for i in items) for v in value)
+        values = cast(list[Any], value)
+        return isinstance(value, list) and all(any(fits(i, v) for i in items) for v in values)
     return True
 
 

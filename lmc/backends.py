@@ -3,12 +3,13 @@
 import atexit
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, cast
 
 from lmc.ir.target import Backend, Target
 from lmc.models_store import find_model
 
 Progress = Callable[[str, float], None]
+Dtype = Literal["bfloat16", "float32"]
 
 _open: dict[tuple[str, str], Any] = {}
 _default: Backend | str | None = None
@@ -22,13 +23,14 @@ def open_target(model: str | None) -> Target:
     """
     from lmc.codegen.target import load_target, oracle_target
 
-    return oracle_target() if model == "oracle" else load_target(find_model(model))
+    # Type checkers do not see that cached properties fit a protocol's properties.
+    return cast(Target, oracle_target() if model == "oracle" else load_target(find_model(model)))
 
 
 def open_backend(
     model: str | Path | None = None,
     *,
-    dtype: str = "bfloat16",
+    dtype: Dtype = "bfloat16",
     progress: Progress | None = None,
     **engine_options: Any,
 ) -> Backend:
@@ -60,13 +62,13 @@ def open_backend(
 
 
 def _open_engine(
-    path: Path, dtype: str, progress: Progress | None, options: dict[str, Any]
+    path: Path, dtype: Dtype, progress: Progress | None, options: dict[str, Any]
 ) -> Backend:
     from lmc.codegen.target import load_target
     from lmc.runtime.engine.engine import Engine
     from lmc.runtime.models.decoder import CausalModel
 
-    target = load_target(path)
+    target = cast(Target, load_target(path))
     model = CausalModel.load(path, dtype=dtype, progress=progress)
     engine = Engine(model, target, **options)
     atexit.register(engine.close)

@@ -174,7 +174,7 @@ class StreamPrinter:
 
 def notes(source: str, runner: Runner, backend: Any) -> list[str]:
     """Return what to know about exactness and models, and where to look next."""
-    lines = []
+    lines: list[str] = []
     if notice := getattr(backend, "notice", None):
         lines.append(f"note: {notice}")
     if isinstance(runner, CompiledProgram) and is_artifact(source):

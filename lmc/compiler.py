@@ -7,7 +7,7 @@ from typing import Any
 from lmc.compiled import CompiledProgram
 from lmc.frontend.capture import Captured, capture
 from lmc.ir.core import Module
-from lmc.ir.target import Target
+from lmc.ir.target import Backend, Target
 from lmc.program import Program
 
 PrintAfter = Callable[[str, Module], None]
@@ -63,7 +63,7 @@ def compile_captured(
 def compile_program(
     program: Program,
     *,
-    model: Any = None,
+    model: Backend | str | Path | None = None,
     target: Target | None = None,
     passes: str | None = None,
     print_after: PrintAfter | None = None,
@@ -84,9 +84,15 @@ def compile_program(
     from lmc.backends import open_target
 
     if target is None:
-        is_name = model is None or isinstance(model, (str, Path))
-        target = open_target(None if model is None else str(model)) if is_name else model.target
+        target = open_target(None) if model is None else _target_of(model)
     captured = capture_programs([program])
     return compile_captured(
         captured, target, entry=program.name, passes=passes, print_after=print_after
     )
+
+
+def _target_of(model: Backend | str | Path) -> Target:
+    """Return the target of a backend, or of a model by its path or name."""
+    from lmc.backends import open_target
+
+    return open_target(str(model)) if isinstance(model, (str, Path)) else model.target

@@ -3,7 +3,7 @@
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -36,7 +36,7 @@ class Progress:
 
     def __call__(self, what: str, done: float, total: float | None = 1.0) -> None:
         """Tell that `done` of `total` of `what` is done; a total of None is not known."""
-        self._show(what, f"{done / total:4.0%}" if total else f"{done:,.0f}")
+        self.show(what, f"{done / total:4.0%}" if total else f"{done:,.0f}")
 
     def clear(self) -> None:
         """Take the line away, so that something else can be printed."""
@@ -47,7 +47,7 @@ class Progress:
                 self._width = 0
 
     @contextmanager
-    def running(self, what: str, total: int | None = None) -> Iterator["Running"]:
+    def running(self, what: str, total: int | None = None) -> Generator["Running"]:
         """Show for how long a task has been running, and how many of `total` parts are done."""
         task = Running(self, what, total)
         task.start()
@@ -57,7 +57,8 @@ class Progress:
             task.stop()
             self.clear()
 
-    def _show(self, what: str, how_far: str) -> None:
+    def show(self, what: str, how_far: str) -> None:
+        """Show how far something is, once the first second is over."""
         if time.monotonic() - self._started < QUIET_SECONDS:
             return
         with self._lock:
@@ -99,4 +100,4 @@ class Running:
             pause = REDRAW_SECONDS
             seconds = f"{time.monotonic() - self._started:.0f} s"
             parts = f"{self.num_done} of {self._total}, " if self._total is not None else ""
-            self._progress._show(self._what, parts + seconds)
+            self._progress.show(self._what, parts + seconds)

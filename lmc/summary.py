@@ -2,8 +2,9 @@
 
 import json
 import math
-from typing import Any
+from typing import Any, cast
 
+from lmc.ir.calls import GenResult
 from lmc.runtime.result import RunResult
 
 
@@ -17,7 +18,7 @@ def call_records(result: RunResult) -> list[dict[str, Any]]:
             "token_ids": list(call.result.token_ids),
         }
         for call in result.calls
-        if hasattr(call.result, "token_ids")
+        if isinstance(call.result, GenResult)
     ]
     return sorted(records, key=lambda r: (r["lineage"], r["ordinal"]))
 
@@ -61,10 +62,11 @@ def json_value(value: Any, outer: tuple[int, ...] = ()) -> Any:
         return value if math.isfinite(value) else repr(value)
     if id(value) in outer or not isinstance(value, (dict, list, tuple)):
         return repr(value)
-    outer = (*outer, id(value))
+    outer = (*outer, id(cast(Any, value)))
     if isinstance(value, dict):
-        return {_key(key): json_value(item, outer) for key, item in value.items()}
-    return [json_value(item, outer) for item in value]
+        members = cast(dict[Any, Any], value)
+        return {_key(key): json_value(item, outer) for key, item in members.items()}
+    return [json_value(item, outer) for item in cast(list[Any], value)]
 
 
 def _key(key: Any) -> Any:
