@@ -265,7 +265,7 @@ def _manifest(
         "entry": entry,
         "model": target.name,
         "programs": [encode_attr(_program(plan.functions[name])) for name in plan.entries],
-        "host_imports": plan.callees(),
+        "host_imports": [*plan.callees(), *plan.classes()],
         "passes": [{"name": item["name"], "level": item["level"]} for item in log],
     }
 

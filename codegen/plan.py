@@ -12,6 +12,7 @@ from typing import Any
 
 from lmc.ir.location import Location
 from lmc.ir.types import Attr
+from lmc.ir.value_types import class_names
 
 PLAN_VERSION = 2
 
@@ -97,6 +98,18 @@ class Plan:
     def location(self, step: Step) -> Location | None:
         """Return where a step comes from."""
         return self.locations[step.location] if step.location >= 0 else None
+
+    def classes(self) -> list[str]:
+        """Return the import names of all classes whose values generations make, sorted."""
+        return sorted(
+            {
+                name
+                for function in self.functions.values()
+                for step in function.body.walk()
+                if step.op == "lm.gen"
+                for name in class_names(step.attributes["params"].get("type"))
+            }
+        )
 
     def callees(self) -> list[str]:
         """Return the import names of all host functions that the plan calls, sorted."""

@@ -7,6 +7,7 @@ from lmc.ir.evaluate import BINARY, COMPARE, FUNCTIONS, METHODS, MUTATORS, UNARY
 from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, SELECT_PARAMS, TYPE_REGEX
 from lmc.ir.ops import SPECS, OpSpec
 from lmc.ir.types import BOOL, EFFECT, INT, PY, STATE, Attr, Type, is_attr, list_of
+from lmc.ir.value_types import is_type
 
 ROLES = ("system", "user", "assistant")
 JOIN_MODES = ("gather_variable", "concate_and_append")
@@ -197,8 +198,8 @@ def _call_params(op: Op, known: Sequence[str], fixed: int) -> Iterator[str]:
         yield "a parameter is given twice"
     if len(op.operands) != fixed + len(dynamic):
         yield f"takes {fixed + len(dynamic)} operand(s): dynamic names {len(dynamic)}"
-    if params.get("type", "str") not in (*TYPE_REGEX, "str"):
-        yield f"type {params['type']!r} is none of {', '.join(TYPE_REGEX)}, str"
+    if not is_type(params.get("type", "str")):
+        yield f"type {params['type']!r} is none of {', '.join(TYPE_REGEX)}, str or a type's text"
     if params.get("choices_method", CHOICES_METHODS[0]) not in CHOICES_METHODS:
         yield f"choices_method is one of {', '.join(CHOICES_METHODS)}"
 

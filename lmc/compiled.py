@@ -13,6 +13,7 @@ from lmc.codegen.plan import Plan
 from lmc.codegen.signature import signature_of
 from lmc.errors import UsageError
 from lmc.ir.core import Module
+from lmc.ir.value_types import find_class
 
 if TYPE_CHECKING:
     from lmc.codegen.artifact import Artifact
@@ -73,11 +74,12 @@ class CompiledProgram:
 
     @property
     def required_imports(self) -> list[str]:
-        """Host functions that must be importable, as 'module:qualname'."""
-        return [name for name in self.plan.callees() if not name.startswith("builtins:")]
+        """Host functions and classes that must be importable, as 'module:qualname'."""
+        callees = [name for name in self.plan.callees() if not name.startswith("builtins:")]
+        return [*callees, *self.plan.classes()]
 
     def check_imports(self) -> None:
-        """Import the host functions that the program calls.
+        """Import the host functions that the program calls, and the classes that it makes.
 
         Raises:
             RunError: one cannot be imported; says which and from where.
@@ -85,8 +87,12 @@ class CompiledProgram:
         from lmc.runtime.executor.host import HostFunctions
 
         host = HostFunctions(self._captured.host if self._captured is not None else {})
+        classes = self.plan.classes()
+        for name in classes:
+            find_class(name)
         for callee in self.required_imports:
-            host.find(callee)
+            if callee not in classes:
+                host.find(callee)
 
     def is_current(self) -> bool:
         """Whether the globals that capture read still have the values that it read."""
@@ -188,7 +194,7 @@ class CompiledProgram:
 
     def remark_lines(self) -> list[str]:
         """Return what each pass did, or why not."""
-        lines = []
+        lines: list[str] = []
         for item in self.pass_log:
             record = item.as_data() if hasattr(item, "as_data") else item
             lines.append(f"{record['name']} (level {record['level']})")

@@ -81,7 +81,12 @@ class LowerError(CompileError):
 
 
 class ConstraintError(CompileError):
-    """A regex or schema that is wrong, unsupported or too costly."""
+    """A regex or schema that is wrong, unsupported or too costly.
+
+    `pointer` is the JSON pointer of the place in a schema, None where there is none.
+    """
+
+    pointer: str | None = None
 
 
 class ArtifactError(CompileError):

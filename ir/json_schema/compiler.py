@@ -1,11 +1,12 @@
 """JSON schemas to byte automata: the way through the parts of this package."""
 
+import json
 from dataclasses import dataclass, replace
 
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.dfa import ByteDfa
-from lmc.ir.json_schema.document import Document, canonical
+from lmc.ir.json_schema.document import Document, canonical, parse
 from lmc.ir.json_schema.graph import to_dfa
 from lmc.ir.json_schema.lowering import Limits, Lowering
 from lmc.ir.json_schema.reader import Reader
@@ -133,3 +134,38 @@ def _check_separators(separators: tuple[str, str]) -> None:
                 f"separator {part!r} is not {mark!r} with white space",
                 hint='use (", ", ": ") or (",", ":")',
             )
+
+
+def schema_source(
+    schema: dict[str, object] | str | bool,
+    *,
+    separators: tuple[str, str] = SEPARATORS,
+    open_objects: bool = False,
+    max_depth: int | None = None,
+) -> str:
+    """Return a schema with its options as the source text of a constraint.
+
+    Raises:
+        ConstraintError: the schema is not JSON, too long or nested too deep.
+    """
+    _check_separators(separators)
+    text = canonical(schema)
+    options: dict[str, object] = {}
+    if separators != SEPARATORS:
+        options["separators"] = list(separators)
+    if open_objects:
+        options["open_objects"] = True
+    if max_depth is not None:
+        options["max_depth"] = max_depth
+    # A schema is never a list, so the two forms cannot be taken for each other.
+    return f"[{text},{json.dumps(options, separators=(',', ':'))}]" if options else text
+
+
+def compile_source(source: str) -> ByteDfa:
+    """Return the automaton of what `schema_source` gave; see `compile_json_schema`."""
+    if not source.startswith("["):
+        return compile_json_schema(source)
+    schema, options = parse(source)
+    if "separators" in options:
+        options["separators"] = tuple(options["separators"])
+    return compile_json_schema(canonical(schema), **options)

@@ -20,7 +20,7 @@ _MAPS = (
 def refuse(pointer: str, message: str, hint: str) -> ConstraintError:
     """Return the refusal of a place in a schema; the error carries the pointer."""
     error = ConstraintError(f"schema at {pointer or '/'!r}: {message}", hint=hint)
-    error.pointer = pointer  # type: ignore[attr-defined]
+    error.pointer = pointer
     return error
 
 

@@ -114,7 +114,7 @@ class Reader:
         try:
             return self._schema(self.document.at(pointer), pointer)
         except ConstraintError as error:
-            if getattr(error, "pointer", None) is not None:
+            if error.pointer is not None:
                 raise
             raise refuse(pointer, error.message, error.hint or "") from None
 
@@ -215,7 +215,7 @@ class Reader:
         try:
             return make()
         except ConstraintError as error:
-            if getattr(error, "pointer", None) is not None:
+            if error.pointer is not None:
                 raise
             raise refuse(where, error.message, error.hint or "") from None
 

@@ -6,8 +6,10 @@ from concurrent.futures import Future
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
+from lmc.ir.json_schema import compile_source
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.regex import RegexConstraint
+from lmc.runtime.constraint.vocabulary import vocabulary_of
 
 DEFAULT_MAX_BYTES = 256 * 2**20
 _REFUSAL_BYTES = 1024
@@ -50,7 +52,9 @@ class ConstraintCache:
             self._compile(constraint, entry)
         error = entry.exception()
         if isinstance(error, ConstraintError):  # a fresh one: tracebacks must not pile up
-            raise ConstraintError(error.message, hint=error.hint)
+            fresh = ConstraintError(error.message, hint=error.hint)
+            fresh.pointer = error.pointer
+            raise fresh
         return entry.result()
 
     def _compile(self, constraint: Constraint, entry: "Future[RegexConstraint]") -> None:
@@ -67,11 +71,16 @@ class ConstraintCache:
             self._evict()
 
     def _build(self, constraint: Constraint) -> RegexConstraint:
-        if constraint.kind != "regex":
-            raise ConstraintError(
-                f"constraint of unknown kind {constraint.kind!r}", hint="write it as a regex"
-            )
-        return RegexConstraint.compile(constraint.source, self.tokenizer)
+        match constraint.kind:
+            case "regex":
+                return RegexConstraint.compile(constraint.source, self.tokenizer)
+            case "json_schema":
+                dfa = compile_source(constraint.source)
+                return RegexConstraint(dfa, vocabulary_of(self.tokenizer))
+        raise ConstraintError(
+            f"constraint of unknown kind {constraint.kind!r}",
+            hint="write it as a regex or a JSON schema",
+        )
 
     def _evict(self) -> None:
         """Drop the least recently used constraints, but never the last one."""
