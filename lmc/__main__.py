@@ -1,5 +1,18 @@
-"""Run the command line as `python -m lmc`."""
+"""Run the command line: `lmc`, or `python -m lmc`."""
 
-from lmc.cli import main
+import sys
 
-main()
+
+def main() -> None:
+    """Run the command line; an interrupt while it is being imported is told like any other."""
+    try:
+        from lmc.cli import main as run
+
+        run()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,6 +5,7 @@ Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the progr
 """
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -15,6 +16,9 @@ import click
 
 from lmc import __version__
 from lmc.errors import LmcError, UsageError
+
+OUTPUT_ERRORS = (errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""What can be wrong with stdout while a command runs."""
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 
@@ -51,14 +55,21 @@ def run_command(argv: list[str]) -> int:
     except LmcError as error:
         tell(f"error: {error}")
         return error.exit_code
-    except BrokenPipeError:
-        # The reader of our output has left with what it wanted; what is still buffered for it
-        # must not make Python complain at exit.
-        null = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.stdout, sys.stderr):
-            with contextlib.suppress(OSError, ValueError):
-                os.dup2(null, stream.fileno())
+    except OSError as error:
+        if error.errno not in OUTPUT_ERRORS:
+            raise
+        give_up_output()
+        if isinstance(error, BrokenPipeError):
+            return 0  # the reader of our output has left with what it wanted
+        tell(f"error: cannot write the output: {(error.strerror or '').lower()}")
+        return 1
     return 0
+
+
+def give_up_output() -> None:
+    """Drop what is still to be written to stdout, so that Python does not complain at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def tell(text: str) -> None:

@@ -5,11 +5,13 @@ import inspect
 import secrets
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lmc.errors import CaptureError, GraphBreakWarning, UsageError
 from lmc.frontend.load import refuse_while_loading
+from lmc.ir.expressions import RUN_PARAMS
 
 if TYPE_CHECKING:
     from lmc.compiled import CompiledProgram
@@ -17,10 +19,7 @@ if TYPE_CHECKING:
     from lmc.ir.target import Backend
     from lmc.runtime.result import RunResult
 
-DEFAULTS = (
-    "max_tokens", "min_tokens", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
-    "min_p", "ignore_eos", "return_logprob",
-)  # fmt: skip
+DEFAULTS = RUN_PARAMS
 """Decode parameters that a run may set for all generations that do not set their own."""
 
 RUN_OPTIONS = ("backend", "seed", "mode", "passes", "on_event")
@@ -51,6 +50,11 @@ class Program:
     def name(self) -> str:
         """The function's name."""
         return self.__lmc_function__.__name__
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The plain Python function, by the reference frontend's name."""
+        return self.__lmc_function__
 
     def trace(self) -> "Module":
         """Return the program's IR as captured, before any pass.
@@ -215,7 +219,7 @@ class Program:
 def bind_arguments(
     name: str, signature: inspect.Signature, args: tuple[Any, ...], keywords: dict[str, Any]
 ) -> dict[str, Any]:
-    """Bind arguments as Python would, defaults applied.
+    """Bind arguments as Python would; defaults that can be changed are copied.
 
     Raises:
         UsageError: an argument is missing, unknown or given twice.
@@ -226,8 +230,12 @@ def bind_arguments(
         raise UsageError(
             f"program '{name}': {error}", hint=f"its signature is {name}{signature}"
         ) from None
+    given = set(bound.arguments)
     bound.apply_defaults()
-    return dict(bound.arguments)
+    return {
+        key: value if key in given or not isinstance(value, (list, dict, set)) else deepcopy(value)
+        for key, value in bound.arguments.items()
+    }
 
 
 def _is_eager(mode: str) -> bool:
@@ -242,7 +250,9 @@ def _seed(seed: int | None) -> int:
     return secrets.randbits(63) if seed is None else seed
 
 
-def function(body: Callable[..., Any]) -> Program:
+def function(
+    body: Callable[..., Any] | None = None, *, num_api_spec_tokens: int | None = None
+) -> Any:
     """Make a program of a function whose first parameter is the state.
 
     Example:
@@ -250,7 +260,12 @@ def function(body: Callable[..., Any]) -> Program:
         def greet(s, name):
             s += "Hello " + name + lmc.gen("rest", max_tokens=8)
 
+    Args:
+        body: the function; left out in `@lmc.function(...)`.
+        num_api_spec_tokens: accepted for the reference frontend's programs; a hint for remote
+            APIs, without effect on what is generated here.
+
     Raises:
         UsageError: the function has no parameter for the state.
     """
-    return Program(body)
+    return Program if body is None else Program(body)
