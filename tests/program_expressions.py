@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from random import Random
 
 CONSTANTS = (
-    "a", "b ", "\\n", "Note: ", "the", " yes", "naïve 🙂", "x=1;", "Ada", "- ", "\\n\\n", "don't", "",
-    "{}", "12", "<|im_end|>", "日本",
+    "a", "b ", "\\n", "Note: ", "the", " yes", "naïve 🙂", "x=1;", "Ada", "- ", "\\n\\n", "don't",
+    "", "{}", "12", "<|im_end|>", "日本",
 )  # fmt: skip
 KINDS = ("text", "int", "flag", "texts", "ints", "table")
 
@@ -163,7 +163,7 @@ class Expressions:
             lambda: f"({self.int(below)} {self.one('//', '%')} {self.number(1, 4)})",
             lambda: f"({self.int(below)} if {self.flag(below)} else {self.int(below)})",
             lambda: f"sum({self.ints(below)})", lambda: f"max({self.ints(below)} or [0])",
-            lambda: f"abs({self.int(below)})", lambda: f"(-{self.int(3)})", lambda: f"(~{self.int(3)})",
+            lambda: f"abs({self.int(below)})", lambda: f"({self.one('-', '~')}{self.int(3)})",
             lambda: f"{self.text(below)}.count('a')", lambda: f"{self.text(below)}.find('e')",
             lambda: f"sum(len(t) for t in {self.texts(below)})",
             lambda: f"{self.table(below)}.get({self.constant()}, {self.int(below)})",
@@ -257,3 +257,52 @@ class Expressions:
             lambda: f"dict(zip({self.texts(below)}, {self.ints(below)}))",
             lambda: f"{{k: v + 1 for k, v in {self.table(below)}.items()}}",
         ])()  # fmt: skip
+
+    # Calls of the model.
+
+    def gen_call(self, word: str | None = None) -> tuple[str, dict[str, str]]:
+        """Return a call of gen and the variables that it sets, by kind."""
+        if self.chance(0.2):
+            return self.typed_call(word)
+        name = word or self.one("v0", "v1", "w0", "w1")
+        params = [f'"{name}"' if self.chance(0.9) else f'name="{name}"']
+        limit = self.one("2", "4", "6", "9", "1", f"1 + {self.int(2)} % 5")
+        params.append(f"max_tokens={limit}")
+        params += self.decode_params()
+        if self.chance(0.08):
+            kept = [param for param in params[1:] if not param.startswith("stop")]
+            given = ", ".join(['"l0"', *kept, f"n={self.number(2, 3)}"])
+            return f"lmc.gen({given})", {"l0": "texts"}
+        if self.chance(0.1):
+            return f"lmc.gen({', '.join(params[1:])})", {}
+        if self.chance(0.1):
+            params[0] = f'f"v{{{self.simple("int")} % 2}}"'
+            return f"lmc.gen({', '.join(params)})", {}
+        return f"lmc.gen({', '.join(params)})", {name: "text"}
+
+    def decode_params(self) -> list[str]:
+        """Return some decode parameters."""
+        stop = self.one(
+            '"\\n"', '["e", " the"]', '["."]', f"[{self.text(2)} or '!']", "NAMES", "[]"
+        )
+        every = [
+            f"stop={stop}", f"stop={stop}", f"temperature={self.one('0', '0.0', '0.7', '1.5')}",
+            f"temperature=0.1 * ({self.int(3)} % 9)", f"top_p={self.one('0.5', '0.9')}",
+            f"top_k={self.one('1', '5', '-1')}", f"min_p={self.one('0', '0.05')}", "min_tokens=1",
+            "ignore_eos=True", "return_logprob=True", "stop_token_ids=[5, 6, 30]",
+            'regex="[a-c]{1,4}"',
+        ]  # fmt: skip
+        found: dict[str, str] = {}
+        for param in self.draw.sample(every, self.draw.choice((0, 1, 1, 2, 3))):
+            found.setdefault(param.partition("=")[0], param)
+        return list(found.values())
+
+    def typed_call(self, word: str | None) -> tuple[str, dict[str, str]]:
+        """Return a call of gen for a value of a type."""
+        name, kind, call = self.draw.choice((
+            ("n0", "int", 'lmc.gen("{}", type=int, max_tokens=40)'),
+            ("n1", "int", 'lmc.gen_int("{}", 50)'),
+            ("b0", "flag", 'lmc.gen("{}", type=bool, max_tokens=12)'),
+            ("x0", "float", 'lmc.gen("{}", type=float, max_tokens=60)'),
+        ))  # fmt: skip
+        return call.format(word or name), {word or name: kind}

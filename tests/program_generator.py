@@ -10,7 +10,8 @@ effects. Every loop ends, and most runs come to their end.
 from collections.abc import Callable
 from random import Random
 
-from program_expressions import KINDS, Expressions, State
+from program_expressions import KINDS
+from program_statements import Statements
 
 HEAD = '''"""A random program."""
 
@@ -93,50 +94,8 @@ PARAMETERS = (
 MAX_DEPTH = 3
 
 
-class Writer(Expressions):
+class Writer(Statements):
     """Writes the body of one function."""
-
-    def __init__(self, draw: Random, state: str, budget: int, callees: list[str]) -> None:
-        super().__init__(draw)
-        self.lines: list[str] = []
-        self.depth = 0
-        self.loops = 0
-        self.budget = budget
-        self.callees = callees
-        self.owned: dict[str, list[str]] = {"texts": [], "ints": [], "table": []}
-        self.states = [State(state)]
-        self.is_program = state == "s"
-        self._count = 0
-
-    @property
-    def state(self) -> State:
-        """A state, the program's own most often."""
-        return self.states[0] if self.chance(0.6) else self.draw.choice(self.states)
-
-    def new(self, kind: str) -> str:
-        """Make a name that was not there."""
-        self._count += 1
-        return f"{kind}{self._count}"
-
-    def put(self, text: str) -> None:
-        """Write a line."""
-        self.lines.append("    " * (self.depth + 1) + text)
-
-    def block(self, count: int, *, in_loop: bool = False) -> None:
-        """Write an indented block; names that it makes are gone after it."""
-        names = {kind: list(held) for kind, held in self.names.items()}
-        owned = {kind: list(held) for kind, held in self.owned.items()}
-        states, results = [state.copy(state.name) for state in self.states], list(self.results)
-        self.depth += 1
-        self.loops += in_loop
-        before = len(self.lines)
-        for _ in range(count):
-            self.statement()
-        if len(self.lines) == before:
-            self.put("pass")
-        self.loops -= in_loop
-        self.depth -= 1
-        self.names, self.owned, self.states, self.results = names, owned, states, results
 
     def statement(self) -> None:
         """Write one statement, or nothing where the budget is spent."""
@@ -146,148 +105,14 @@ class Writer(Expressions):
         plain: list[Callable[[], None]] = [
             self.append, self.append, self.append, self.generate, self.generate, self.choose,
             self.assign, self.assign, self.change, self.role, self.variable, self.host, self.host,
-            self.unpack, self.fork, self.fork, self.copies, self.meta, self.search,
+            self.unpack, self.fork, self.fork, self.copies, self.meta, self.search, self.guard,
         ]  # fmt: skip
         nested = [self.branch, self.branch, self.loop, self.loop, self.while_loop, self.match,
-                  self.scope, self.maybe, self.exit, self.call, self.call]  # fmt: skip
+                  self.scope, self.maybe, self.exit, self.exit, self.call, self.call]  # fmt: skip
+        if self.loops:
+            plain += [self.exit] * 3
         is_deep = self.depth >= MAX_DEPTH or not self.chance(0.3)
         self.draw.choice(plain if is_deep else nested)()
-
-    # Text and calls of the model.
-
-    def append(self) -> None:
-        """Append text, sometimes with a control token."""
-        name = self.state.name
-        if self.chance(0.08):
-            self.put(f'{name} += lmc.control("<|im_end|>") + {self.text(1)}')
-            return
-        self.put(f"{name} += {self.text()}")
-
-    def generate(self) -> None:
-        """Append a generation."""
-        state = self.state
-        before = f"{self.text(2)} + " if self.chance(0.6) else ""
-        call, variables = self.gen_call()
-        after = f" + {self.text(2)}" if self.chance(0.4) else ""
-        self.put(f"{state.name} += {before}{call}{after}")
-        state.variables.update(variables)
-
-    def gen_call(self, word: str | None = None) -> tuple[str, dict[str, str]]:
-        """Return a call of gen and the variables that it sets, by kind."""
-        if self.chance(0.2):
-            return self.typed_call(word)
-        name = word or self.one("v0", "v1", "w0", "w1")
-        params = [f'"{name}"' if self.chance(0.9) else f'name="{name}"']
-        limit = self.one("2", "4", "6", "9", "1", f"1 + {self.int(2)} % 5")
-        params.append(f"max_tokens={limit}")
-        params += self.decode_params()
-        if self.chance(0.08):
-            kept = [param for param in params[1:] if not param.startswith("stop")]
-            given = ", ".join(['"l0"', *kept, f"n={self.number(2, 3)}"])
-            return f"lmc.gen({given})", {"l0": "texts"}
-        if self.chance(0.1):
-            return f"lmc.gen({', '.join(params[1:])})", {}
-        if self.chance(0.1):
-            params[0] = f'f"v{{{self.simple("int")} % 2}}"'
-            return f"lmc.gen({', '.join(params)})", {}
-        return f"lmc.gen({', '.join(params)})", {name: "text"}
-
-    def decode_params(self) -> list[str]:
-        """Return some decode parameters."""
-        stop = self.one('"\\n"', '["e", " the"]', '["."]', f"[{self.text(2)} or '!']", "NAMES", "[]")
-        every = [
-            f"stop={stop}", f"stop={stop}", f"temperature={self.one('0', '0.0', '0.7', '1.5')}",
-            f"temperature=0.1 * ({self.int(3)} % 9)", f"top_p={self.one('0.5', '0.9')}",
-            f"top_k={self.one('1', '5', '-1')}", f"min_p={self.one('0', '0.05')}", "min_tokens=1",
-            "ignore_eos=True", "return_logprob=True", "stop_token_ids=[5, 6, 30]",
-            'regex="[a-c]{1,4}"',
-        ]  # fmt: skip
-        found: dict[str, str] = {}
-        for param in self.draw.sample(every, self.draw.choice((0, 1, 1, 2, 3))):
-            found.setdefault(param.partition("=")[0], param)
-        return list(found.values())
-
-    def typed_call(self, word: str | None) -> tuple[str, dict[str, str]]:
-        """Return a call of gen for a value of a type."""
-        match self.number(0, 3):
-            case 0:
-                return f'lmc.gen("{word or "n0"}", type=int, max_tokens=40)', {word or "n0": "int"}
-            case 1:
-                return f'lmc.gen_int("{word or "n1"}", 50)', {word or "n1": "int"}
-            case 2:
-                return f'lmc.gen("{word or "b0"}", type=bool, max_tokens=12)', {word or "b0": "flag"}
-            case _:
-                return f'lmc.gen("{word or "x0"}", type=float, max_tokens=60)', {word or "x0": "float"}
-
-    def choose(self) -> None:
-        """Append a choice."""
-        state = self.state
-        choices = self.one('["yes", "no"]', '["go", "stop", "go on"]', f"[*{self.texts(2)}, 'none']",
-                           "NAMES", '["only"]')  # fmt: skip
-        methods = ("token_length_normalized", "greedy_token_selection",
-                   "unconditional_likelihood_normalized")  # fmt: skip
-        more = f', choices_method="{self.one(*methods)}"' if self.chance(0.4) else ""
-        word = "select" if self.chance(0.8) else "gen"
-        self.put(f'{state.name} += {self.text(2)} + lmc.{word}("kind", choices={choices}{more})')
-        state.variables["kind"] = "text"
-
-    def role(self) -> None:
-        """Append turns, in one of the ways of writing them."""
-        state, role = self.state, self.one("user", "assistant", "system")
-        if state.in_turn:
-            self.append()
-            return
-        call, variables = self.gen_call()
-        name = state.name
-        match self.number(0, 4):
-            case 0:
-                self.put(f"{name} += lmc.{role}({self.text(1)}) + lmc.assistant({call})")
-            case 1:
-                self.put(f"{name}.{role}({self.text(1)} + {call})")
-            case 2:
-                self.put(f"{name} += lmc.{role}_begin() + {call} + lmc.{role}_end()")
-            case 3:
-                self.put(f"{name}.{role}_begin()")
-                self.put(f"{name} += {self.text(1)} + {call}")
-                self.put(f"{name}.{role}_end()")
-            case _:
-                self.put(f"with {name}.{role}():")
-                state.in_turn = True
-                self.block(self.number(1, 2))
-                return
-        state.variables.update(variables)
-
-    def scope(self) -> None:
-        """Keep what is appended in a variable."""
-        state = self.state
-        self.put(f'with {state.name}.var_scope("w1"):')
-        self.block(self.number(1, 2))
-        for held in self.states:
-            if held.name == state.name:
-                held.variables["w1"] = "text"
-
-    def variable(self) -> None:
-        """Set a variable."""
-        state = self.state
-        word, kind = self.draw.choice((("w0", "text"), ("n1", "int"), ("l0", "texts")))
-        made = self.make(kind, 1)
-        made = f"list({made})" if kind == "texts" else made
-        self.put(self.one(f'{state.name}["{word}"] = {made}',
-                          f'{state.name}.set_var("{word}", {made})'))  # fmt: skip
-        state.variables[word] = kind
-
-    def meta(self) -> None:
-        """Read the meta dict of a call."""
-        state = self.states[0]
-        call, _ = self.gen_call("w0")
-        if "n=" in call or '"w0"' not in call or "lmc.gen(" not in call:
-            call = 'lmc.gen("w0", max_tokens=3, return_logprob=True)'
-        self.put(f"{state.name} += {call}")
-        state.variables["w0"] = "text" if "type=" not in call else "any"
-        name = self.new("m")
-        key = self.one("completion_tokens", "prompt_tokens")
-        self.put(f'{name} = {state.name}.get_meta_info("w0")["{key}"]')
-        self.names["int"].append(name)
 
     # Values.
 
@@ -328,6 +153,7 @@ class Writer(Expressions):
                 f"{name}[{key}] = {self.int(2)}", f"{name}[{key}] = {name}.get({key}, 0) + 1",
                 f"{name}.update({self.table(2)})", f"{name}.pop({key}, None)",
                 f"{name}.setdefault({key}, {self.int(2)})",
+                f"if {key} in {name}: del {name}[{key}]",
             ))  # fmt: skip
             return
         item = self.text(2) if kind == "texts" else self.int(2)
@@ -362,7 +188,8 @@ class Writer(Expressions):
         """Look for a pattern, and into what is found."""
         match, name = self.new("m"), self.new("t")
         self.put(f"{match} = re.search('([a-z]+)', {self.text(1)})")
-        self.put(f"{name} = {self.one(f'{match}.group(1)', f'{match}.string')} if {match} else 'no'")
+        found = self.one(f"{match}.group(1)", f"{match}.string")
+        self.put(f"{name} = {found} if {match} else 'no'")
         self.names["text"].append(name)
 
     def maybe(self) -> None:
@@ -405,114 +232,6 @@ class Writer(Expressions):
                 self.put(f"{name} = note({self.text(1)})")
         self.names["text"].append(name)
 
-    # States.
-
-    def fork(self) -> None:
-        """Fork a state, go on with the children, maybe join them."""
-        parent = self.state
-        width = self.number(0, 3)
-        is_constant = self.chance(0.6)
-        count = str(width) if is_constant else f"{self.int(2)} % {self.number(2, 4)}"
-        group = self.new("g")
-        self.put(f"{group} = {parent.name}.fork({count})")
-        word = f"c{self._count}"
-        least = width if is_constant else 0
-        kind = self.fill(group, parent, word, least)
-        if self.chance(0.5):
-            self.read_group(group, word, kind, least)
-        if self.chance(0.6):
-            mode = self.one("", '"concate_and_append"', 'mode="gather_variable"')
-            self.put(f"{group}.join({mode})")
-            if least and kind == "text" and not parent.in_turn:
-                parent.variables[word] = "texts"
-            self.put(f'{self.state.name} += str("{word}" in {parent.name})')
-
-    def fill(self, group: str, parent: State, word: str, least: int) -> str:
-        """Append to the children of a fork; return the kind of the variable that they set."""
-        call, variables = self.gen_call(word)
-        kind = variables.get(word, "")
-        child = parent.copy(self.new("q"))
-        match self.number(0, 6):
-            case 0:
-                self.put(f"{group} += {self.text(1)}")
-                self.put(f"{group} += {call}")
-            case 1:
-                self.put(f"{group} += lambda i: {self.text(1)} + str(i) + {call}")
-            case 2 if least > 1:
-                self.put(f"{group} += [{', '.join(self.text(2) for _ in range(least))}]")
-                self.put(f"{group} += {call}")
-            case 3:
-                self.put(f"for i, {child.name} in enumerate({group}):")
-                self.put(f"    {child.name} += {self.text(2)} + str(i) + {call}")
-            case 4:
-                self.put(f"for {child.name}, word in zip({group}, {self.texts(2)}):")
-                self.put(f"    {child.name} += word + {call}")
-                kind = ""
-            case 5 if least:
-                self.put(f"{group} += {self.text(1)}")
-                self.put(f"{group}[{self.one('0', '-1')}] += {self.text(1)} + {call}")
-                kind = ""
-            case _:
-                self.put(f"for {child.name} in {group}:")
-                self.put(f"    {child.name} += {self.text(1)} + {call}")
-                self.states.append(child)
-                self.block(self.number(1, 2), in_loop=True)
-                self.states.pop()
-        return kind
-
-    def read_group(self, group: str, word: str, kind: str, least: int) -> None:
-        """Read from the children of a fork."""
-        name = self.new("r")
-        if kind == "text" and self.chance(0.7):
-            self.put(f'{name} = [q["{word}"] for q in {group}]')
-        elif least and self.chance(0.4):
-            text = self.new("t")
-            self.put(f"{text} = {group}[{self.one('0', '-1')}].text()[-9:]")
-            self.names["text"].append(text)
-            return
-        else:
-            self.put(f"{name} = [q.text()[-7:] for q in {group}]")
-        self.names["texts"].append(name)
-
-    def copies(self) -> None:
-        """Keep copies of states in names, lists and dicts."""
-        source, name = self.state, self.new("q")
-        match self.number(0, 5):
-            case 0 | 1:
-                self.put(f"{name} = {source.name}.copy()")
-                self.states.append(source.copy(name))
-            case 2:
-                self.put(f"{name} = [{source.name}.copy() for _ in range({self.number(1, 3)})]")
-                self.put(f"for q in {name}:")
-                self.put(f"    q += {self.text(2)} + {self.gen_call()[0]}")
-                self.put(f"{self.states[0].name} += {name}[-1].text()[-5:]")
-            case 3:
-                self.put(f"{name} = {{}}")
-                self.put(f"for word in {self.texts(2)}[:2]:")
-                self.put(f"    {name}[word] = {source.name}.copy()")
-                self.put(f"    {name}[word] += word + {self.gen_call()[0]}")
-                self.put(f"for word, q in {name}.items():")
-                self.put(f"    q += {self.text(2)}")
-                self.put(f"    {self.states[0].name} += word + q.text()[-3:]")
-            case 4:
-                self.best(source, name)
-            case _:
-                self.put(f"{name} = {source.name}")
-                self.put(f"for i in range({self.number(0, 2)}):")
-                self.put(f"    {name} = {name}.copy()")
-                self.put(f"    {name} += str(i) + {self.gen_call()[0]}")
-                self.put(f"{self.states[0].name} += {name}.text()[-4:]")
-
-    def best(self, source: State, name: str) -> None:
-        """Choose a state among copies by a value."""
-        self.put(f"{name} = {source.name}.fork(2)")
-        self.put(f'{name} += {self.text(2)} + lmc.gen("w0", max_tokens=4)')
-        self.put(f"best = {name}[0]")
-        self.put(f"for q in {name}:")
-        self.put('    if len(q["w0"]) > len(best["w0"]):')
-        self.put("        best = q")
-        self.put(f'{self.states[0].name} += best["w0"]')
-
     # Control flow.
 
     def branch(self) -> None:
@@ -549,7 +268,7 @@ class Writer(Expressions):
         self.block(self.number(1, 4), in_loop=True)
         for name, kind in targets.items():
             self.names[kind].remove(name)
-        if self.chance(0.2):
+        if self.chance(0.3):
             self.put("else:")
             self.block(1)
 
@@ -575,7 +294,7 @@ class Writer(Expressions):
         self.names["int"].remove(count)
         self.block(self.number(1, 3), in_loop=True)
         self.names["int"].append(count)
-        if self.chance(0.2):
+        if self.chance(0.35):
             self.put("else:")
             self.block(1)
 
@@ -584,8 +303,8 @@ class Writer(Expressions):
         name = self.new("t")
         self.put(f"match {self.one(self.text(1), self.int(1))}:")
         self.depth += 1
-        patterns = ['"a" | "the"', "0 | 1", f"int({name}) if {name} > 2", f"str() as {name} if {name}",
-                    '"go" | "yes"', "None", "_"]  # fmt: skip
+        patterns = ['"a" | "the"', "0 | 1", f"int({name}) if {name} > 2",
+                    f"str() as {name} if {name}", '"go" | "yes"', "None", "_"]  # fmt: skip
         start = self.number(0, 4)
         for pattern in [*patterns[start : start + self.number(1, 2)], *patterns[-1:]]:
             self.put(f"case {pattern}:")
@@ -600,10 +319,13 @@ class Writer(Expressions):
         elif self.depth or self.chance(0.5):
             self.put(f"if {self.flag()}:")
             self.put(f"    {self.ending()}")
-        if self.chance(0.06):
-            self.put(f'assert {self.flag()}, "asserted"')
-        elif self.chance(0.04):
-            self.put(f"if {self.flag()}:")
+
+    def guard(self) -> None:
+        """Check something that holds most of the time."""
+        if self.chance(0.5):
+            self.put(f'assert {self.int(1)} < 40 or {self.flag(1)}, "asserted"')
+        else:
+            self.put(f"if {self.int(1)} > 40 and {self.flag(1)}:")
             self.put(f"    raise ValueError({self.text(2)})")
 
     def call(self) -> None:
