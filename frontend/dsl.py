@@ -4,16 +4,23 @@ Names and parameters follow the reference frontend, so that its programs run aft
 one import line. A parameter left out (None) is unset; 0, 0.0, "" and [] are values.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NoReturn, TypeVar
 
 from lmc.errors import UsageError
+from lmc.frontend.schema import schema_type, type_text
 from lmc.ir import expressions as ex
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TYPE_NAMES = {int: "int", float: "float", bool: "bool", str: "str"}
 ROLES = ("system", "user", "assistant")
+
+token_length_normalized = "token_length_normalized"
+greedy_token_selection = "greedy_token_selection"
+unconditional_likelihood_normalized = "unconditional_likelihood_normalized"
+total_likelihood = "total_likelihood"
 
 
 def gen(
@@ -24,31 +31,52 @@ def gen(
     n: int | None = None,
     stop: str | Sequence[str] | None = None,
     stop_token_ids: Sequence[int] | None = None,
+    stop_regex: str | Sequence[str] | None = None,
     temperature: float | None = None,
     top_p: float | None = None,
     top_k: int | None = None,
     min_p: float | None = None,
+    frequency_penalty: float | None = None,
+    presence_penalty: float | None = None,
+    repetition_penalty: float | None = None,
+    logit_bias: Mapping[int | str, float] | None = None,
+    seed: int | None = None,
     ignore_eos: bool | None = None,
     return_logprob: bool | None = None,
+    logprob_start_len: int | None = None,
+    top_logprobs_num: int | None = None,
+    return_text_in_logprobs: bool | None = None,
     regex: str | None = None,
-    type: type | str | None = None,
+    json_schema: Mapping[str, Any] | str | bool | None = None,
+    type: Any = None,
+    dtype: type | str | None = None,
     choices: Sequence[str] | None = None,
     choices_method: str | None = None,
 ) -> ex.Gen | ex.Select:
     """Generate text and store it in the variable `name`.
 
-    With `regex` the text full-matches Python's meaning of the pattern. With `type` int,
-    float or bool the text is constrained and the variable holds the parsed value. With
-    `choices` this is `select`. With `n` above 1 the variable is the list of n samples and
+    With `regex` the text full-matches Python's meaning of the pattern. With `type` the
+    text is constrained and the variable holds the value read from it: int, float, bool, Literal,
+    an Enum, a dataclass, a pydantic model, or list[...] and Optional[...] of these; `dtype` is
+    another name of it. With `json_schema` it holds what the JSON text says. With `choices` this is `select`, and only `temperature` and
+    `choices_method` matter beside them. With `n` above 1 the variable is the list of n samples and
     the prompt goes on with the first.
     """
     if choices is not None:
         return select(name, choices, temperature=temperature, choices_method=choices_method)
+    if type is not None and dtype is not None:
+        raise UsageError("dtype is another name of type; both are given", hint="give one of them")
+    kind = dtype if type is None else type
     given = {
         "max_tokens": max_tokens, "min_tokens": min_tokens, "n": n, "stop": stop,
         "stop_token_ids": stop_token_ids, "temperature": temperature, "top_p": top_p,
         "top_k": top_k, "min_p": min_p, "ignore_eos": ignore_eos,
-        "return_logprob": return_logprob, "regex": regex, "type": type_name(type),
+        "return_logprob": return_logprob, "stop_regex": stop_regex,
+        "frequency_penalty": frequency_penalty, "presence_penalty": presence_penalty,
+        "repetition_penalty": repetition_penalty, "logit_bias": logit_bias, "seed": seed,
+        "top_logprobs_num": top_logprobs_num, "logprob_start_len": logprob_start_len,
+        "return_text_in_logprobs": return_text_in_logprobs, "regex": regex,
+        "type": value_type(kind, json_schema, regex),
     }  # fmt: skip
     return ex.Gen(name, {key: value for key, value in given.items() if value is not None})
 
@@ -56,6 +84,13 @@ def gen(
 def gen_int(name: str | None = None, max_tokens: int | None = None, **params: Any) -> ex.Gen:
     """Generate an integer: `gen` with type=int."""
     made = gen(name, max_tokens, type=int, **params)
+    assert isinstance(made, ex.Gen)
+    return made
+
+
+def gen_string(name: str | None = None, max_tokens: int | None = None, **params: Any) -> ex.Gen:
+    """Generate plain text: `gen` with type=str."""
+    made = gen(name, max_tokens, type=str, **params)
     assert isinstance(made, ex.Gen)
     return made
 
@@ -78,16 +113,24 @@ def select(
     return ex.Select(name, list(choices), params)
 
 
-def type_name(kind: type | str | None) -> str | None:
-    """Return the name of a value type that `gen` supports; raises UsageError for others."""
-    if kind is None:
-        return None
-    name = TYPE_NAMES.get(kind) if isinstance(kind, type) else kind
-    if name not in TYPE_NAMES.values():
+def value_type(kind: Any, json_schema: Any, regex: str | None) -> str | None:
+    """Return the type of a generation from what was given of it.
+
+    Raises:
+        UsageError: two of them are given, or no value of the type can be generated.
+    """
+    if json_schema is None:
+        return type_name(kind)
+    if kind is not None or regex is not None:
         raise UsageError(
-            f"gen cannot make a value of type {kind!r}", hint="use int, float, bool or str"
+            "json_schema is given beside type or regex", hint="give one of them"
         )
-    return name
+    return schema_type(json_schema)
+
+
+def type_name(kind: Any) -> str | None:
+    """Return the name or text of a value type; raises UsageError for what gen cannot make."""
+    return None if kind is None else type_text(kind)
 
 
 def control(token: str) -> ex.Control:
@@ -95,23 +138,88 @@ def control(token: str) -> ex.Control:
     return ex.Control(token)
 
 
-def _role(role: str, expr: ex.Expression | str) -> ex.Expression:
-    return ex.sequence(ex.RoleBegin(role), expr, ex.RoleEnd(role))
+def image(source: Any) -> NoReturn:
+    """Refuse an image: the models that lmc runs read text only.
+
+    Raises:
+        UsageError: always.
+    """
+    raise UsageError(media_refusal("image"))
 
 
-def system(expr: ex.Expression | str) -> ex.Expression:
-    """A system turn, by the model's own chat template."""
+def video(path: str, num_frames: int) -> NoReturn:
+    """Refuse a video: the models that lmc runs read text only.
+
+    Raises:
+        UsageError: always.
+    """
+    raise UsageError(media_refusal("video"))
+
+
+def media_refusal(word: str) -> str:
+    """Return what is said about a picture or film in a prompt."""
+    return f"{word}() needs a model that sees, and the models that lmc runs read text only"
+
+
+def _role(role: str, expr: ex.Expression | str | None) -> ex.Expression:
+    return ex.sequence(
+        ex.RoleBegin(role), *(() if expr is None else (expr,)), ex.RoleEnd(role)
+    )
+
+
+def system(expr: ex.Expression | str | None = None) -> ex.Expression:
+    """A system turn, by the model's own chat template; without `expr` an empty one."""
     return _role("system", expr)
 
 
-def user(expr: ex.Expression | str) -> ex.Expression:
-    """A user turn."""
+def user(expr: ex.Expression | str | None = None) -> ex.Expression:
+    """A user turn; without `expr` an empty one."""
     return _role("user", expr)
 
 
-def assistant(expr: ex.Expression | str) -> ex.Expression:
-    """An assistant turn."""
+def assistant(expr: ex.Expression | str | None = None) -> ex.Expression:
+    """An assistant turn; without `expr` an empty one."""
     return _role("assistant", expr)
+
+
+def separate_reasoning(
+    expr: ex.Expression | str | None = None, model_type: str | None = None
+) -> ex.Expression:
+    """Append `expr`, and take what the model thought aloud away from its generations.
+
+    The prompt and the variable `name` keep the answer; `name_reasoning_content` holds the
+    reasoning. `model_type` is a key of ir.expressions.REASONING. A generation with several
+    samples or a parsed value cannot be split.
+
+    Raises:
+        UsageError: the kind of model is unknown, or a generation cannot be split.
+    """
+    kind = reasoning_kind(model_type)
+    parts = () if expr is None else ex.sequence(expr).parts
+    for part in parts:
+        if isinstance(part, ex.Gen):
+            check_splits(part.params)
+    return ex.Sequence(
+        tuple(replace(p, reasoning=kind) if isinstance(p, ex.Gen) else p for p in parts)
+    )
+
+
+def reasoning_kind(model_type: Any) -> str:
+    """Return a known kind of model that reasons; raises UsageError for others."""
+    if model_type not in ex.REASONING:
+        raise UsageError(
+            f"separate_reasoning does not know model_type={model_type!r}",
+            hint=f"use one of {', '.join(ex.REASONING)}",
+        )
+    return str(model_type)
+
+
+def check_splits(params: Mapping[str, Any]) -> None:
+    """Raise UsageError for a generation whose value is no plain text."""
+    if params.get("n", 1) not in (None, 0, 1) or params.get("type", "str") != "str":
+        raise UsageError(
+            "separate_reasoning needs a generation of one plain text", hint="leave out n and type"
+        )
 
 
 def system_begin() -> ex.RoleBegin:

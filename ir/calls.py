@@ -10,13 +10,25 @@ from typing import Literal
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
+TopTokens = tuple[tuple[int, float], ...]
+"""The likeliest tokens of one place with their log-probabilities, likeliest first."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingParams:
     """Decode parameters of one generation, all explicit (defaults already applied).
 
     A temperature of 0 means greedy. `top_k` of -1 means no limit. `stop` strings end the
-    text before their earliest match; a match counts wherever token borders lie.
+    text before their earliest match; a match counts wherever token borders lie. So do
+    matches of the patterns in `stop_regex`.
+
+    Penalties look at the call's own output only, never at its context: a token that came c
+    times has its logit divided by `repetition_penalty` (multiplied where it is negative),
+    then lowered by c * `frequency_penalty` + `presence_penalty`. `logit_bias` holds
+    (id, number) pairs, ascending, added last. Log-probabilities are those of the model
+    itself: those of the output with `return_logprob`, with the `top_logprobs_num` likeliest
+    tokens of each place, and those of the context from place `logprob_start_len` on (-1:
+    none).
     """
 
     max_tokens: int = 128
@@ -29,6 +41,13 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     return_logprob: bool = False
+    stop_regex: tuple[str, ...] = ()
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    repetition_penalty: float = 1.0
+    logit_bias: tuple[tuple[int, float], ...] = ()
+    top_logprobs_num: int = 0
+    logprob_start_len: int = -1
 
     @property
     def is_greedy(self) -> bool:
@@ -40,7 +59,7 @@ class SamplingParams:
 class Constraint:
     """What a generation's text must full-match, by kind and source text."""
 
-    kind: Literal["regex"]
+    kind: Literal["regex", "json_schema"]
     source: str
 
 
@@ -100,7 +119,11 @@ class GenResult:
     a broken character; `tail` is the text left of the cut inside the cut token, so that
     `text` = decode(token_ids) + tail. An end token is in neither. `complete` is False when
     a constraint was cut before a full match. `logprobs` has one entry per id of
-    `token_ids`, when asked for.
+    `token_ids`, when asked for; `top_logprobs` the (id, log-probability) pairs of the
+    likeliest tokens at each of these places, likeliest first (where `max_tokens` is 0: at
+    the place after the context). `prompt_logprobs` has one entry per id of the context from
+    the place that was asked for on, None for the very first id, which nothing predicts;
+    `prompt_top_logprobs` accordingly.
     """
 
     token_ids: tuple[int, ...]
@@ -110,6 +133,9 @@ class GenResult:
     matched_stop: str | int | None = None
     complete: bool = True
     logprobs: tuple[float, ...] | None = None
+    top_logprobs: tuple[TopTokens, ...] | None = None
+    prompt_logprobs: tuple[float | None, ...] | None = None
+    prompt_top_logprobs: tuple[TopTokens | None, ...] | None = None
     usage: CallUsage = field(default_factory=CallUsage, compare=False)
 
 

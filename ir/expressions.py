@@ -11,13 +11,21 @@ CHOICES_METHODS = (
     "token_length_normalized",
     "greedy_token_selection",
     "unconditional_likelihood_normalized",
+    "total_likelihood",
 )
+"""How `select` compares: mean log-probability per token (the default), token by token, the
+mean less that of the option alone, or the log-probability of the whole option."""
 
 GEN_PARAMS = (
     "max_tokens", "min_tokens", "n", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
-    "min_p", "ignore_eos", "return_logprob", "regex", "type",
+    "min_p", "ignore_eos", "return_logprob", "stop_regex", "frequency_penalty",
+    "presence_penalty", "repetition_penalty", "logit_bias", "seed", "top_logprobs_num",
+    "logprob_start_len", "return_text_in_logprobs", "regex", "type",
 )  # fmt: skip
 """Decode parameters of `gen`, in the order in which dynamic ones become operands."""
+
+RUN_PARAMS = tuple(key for key in GEN_PARAMS if key not in ("seed", "regex", "type"))
+"""Those that a run may set for all generations that do not set their own."""
 
 SELECT_PARAMS = ("choices_method", "temperature")
 
@@ -27,6 +35,32 @@ TYPE_REGEX = {
     "bool": r"(True|False)",
 }
 """What a typed generation must match; the value is parsed from the text."""
+
+
+REASONING = {
+    "deepseek-r1": ("<think>", "</think>", True),
+    "deepseek-v3": ("<think>", "</think>", False),
+    "glm45": ("<think>", "</think>", False),
+    "kimi": ("◁think▷", "◁/think▷", False),
+    "kimi_k2": ("<think>", "</think>", True),
+    "minimax": ("<think>", "</think>", True),
+    "qwen3": ("<think>", "</think>", False),
+    "qwen3-thinking": ("<think>", "</think>", True),
+    "step3": ("<think>", "</think>", True),
+}
+"""Per kind of model: what opens and what closes its reasoning, and whether it always reasons."""
+
+REASONING_NAME = "_reasoning_content"
+"""Added to a variable's name for what `separate_reasoning` takes away from it."""
+
+
+def split_reasoning(text: str, model_type: str) -> tuple[str, str]:
+    """Return the reasoning in a generated text, and the answer after it."""
+    opening, closing, always = REASONING[model_type]
+    if not always and opening not in text:
+        return "", text
+    reasoning, _, answer = text.replace(opening, "").strip().partition(closing)
+    return reasoning, answer.strip()
 
 
 class Expression:
@@ -43,10 +77,14 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Gen(Expression):
-    """A generation; `params` holds only what the author gave (0 and [] are values)."""
+    """A generation; `params` holds only what the author gave (0 and [] are values).
+
+    `reasoning` names the kind of model whose reasoning is to be taken away from the text.
+    """
 
     name: str | None
     params: dict[str, Any] = field(default_factory=dict)
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmc.errors import Cancelled, LmcError, RunError
+from lmc.ir.call_meta import gen_meta, select_meta
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
 from lmc.ir.core import Op
 from lmc.ir.failing import Failed
 from lmc.ir.interpreter_calls import (
     check_choices,
     choose,
-    gen_meta,
     gen_request,
     gen_value,
     unconditional_call,
@@ -40,10 +40,10 @@ class ModelCalls:
         """Carry out `lm.gen`."""
         prompt: Prompt = operands[0].value
         params, name = _parameters(op, operands[1:])
-        request = gen_request(params, defaults)
+        tokenizer, site = self.target.tokenizer, _site(op, name)
+        request = gen_request(params, defaults, tokenizer)
         if prompt.failed is not None:
             return failed_results(op, operands, prompt.failed)
-        tokenizer, site = self.target.tokenizer, _site(op, name)
         calls = request.calls(prompt, tokenizer, site, seed=self.seed, instance=self.instance)
         needed = prompt.text_calls | union(operands[1:])
         with _answering():
@@ -53,7 +53,7 @@ class ModelCalls:
             Traced(value, needed | {index}) for value, (index, _) in zip(read, samples, strict=True)
         ]
         metas = [
-            Traced(gen_meta(call, result), needed | {index})
+            Traced(gen_meta(call, result, tokenizer, with_text=request.with_text), needed | {index})
             for call, (index, result) in zip(calls, samples, strict=True)
         ]
         value, meta = (
@@ -84,24 +84,24 @@ class ModelCalls:
         if prompt.failed is not None:
             return failed_results(op, operands, prompt.failed)
         needed = union(operands[1:])
-        logprobs: list[list[float]] = [[]]
+        calls: list[ScoreCall] = []
+        results: list[ScoreResult] = []
         index, scores = 0, [0.0]
+        tokenizer, site = self.target.tokenizer, _site(op, name)
         if len(choices) > 1:
-            tokenizer, site = self.target.tokenizer, _site(op, name)
-            alone = None
+            calls.append(ScoreCall(*prompt.options(tokenizer, choices), site))
+            if method == "unconditional_likelihood_normalized":
+                calls.append(unconditional_call(tokenizer, choices, site))
+            needed |= prompt.text_calls
             with _answering():
-                made, scored = self._score(ScoreCall(*prompt.options(tokenizer, choices), site))
-                needed |= prompt.text_calls | made
-                if method == "unconditional_likelihood_normalized":
-                    made, alone = self._score(unconditional_call(tokenizer, choices, site))
+                for call in calls:
+                    made, scored = self._score(call)
+                    results.append(scored)
                     needed |= made
-            index, scores = choose(method, scored, alone)
-            logprobs = [list(entry) for entry in scored.logprobs]
+            index, scores = choose(method, results[0], results[1] if results[1:] else None)
         value = Traced(choices[index], needed)
-        meta = Traced(
-            {"choices": choices, "scores": scores, "logprobs": logprobs, "finish_reason": "stop"},
-            needed,
-        )
+        meta = select_meta(choices, scores, calls, results, tokenizer, method=method)
+        meta = Traced(meta, needed)
         prompt = prompt.append_text(choices[index], needed).count()
         return [Traced(_named(prompt, name, value, meta, op, operands)), value, meta]
 

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lmc.ir.automata import DEAD, ByteDfa
@@ -33,7 +34,11 @@ class Draw:
 
     def __init__(self, seed: int, subject: Any) -> None:
         if isinstance(subject, GenCall):
-            subject = (subject.context, subject.params, subject.constraint, subject.key)
+            # What is returned beside the text has no part in it.
+            params = replace(
+                subject.params, return_logprob=False, top_logprobs_num=0, logprob_start_len=-1
+            )
+            subject = (subject.context, params, subject.constraint, subject.key)
         self._base = hashlib.blake2b(f"{seed}|{subject!r}".encode(), digest_size=16).digest()
         self._count = 0
 

@@ -6,6 +6,7 @@ from lmc.errors import EngineError, UsageError
 from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult
 from lmc.ir.target import OnText, Tokenizer
 from lmc.runtime.constraint import RegexConstraint, RegexMatcher
+from lmc.runtime.oracle_logprobs import invented_logprobs
 from lmc.runtime.oracle_text import Draw
 from lmc.runtime.text_stream import TextStream
 
@@ -37,7 +38,9 @@ class Walk:
         self._on_text = on_text
         self._output: list[int] = []
         params = call.params
-        self._stream = TextStream(tokenizer, params.stop, min_tokens=params.min_tokens)
+        self._stream = TextStream(
+            tokenizer, params.stop, min_tokens=params.min_tokens, patterns=params.stop_regex
+        )
         self._reason: FinishReason = "stop"
         self._matched_stop: str | int | None = None
 
@@ -89,11 +92,12 @@ class Walk:
 
     def _no_match(self, ids: Sequence[int]) -> UsageError:
         name = self._call.site.rpartition("@")[0]
-        source = self._call.constraint.source if self._call.constraint is not None else ""
+        assert self._call.constraint is not None, "the caller looked"
+        kind, source = self._call.constraint.kind.replace("_", " "), self._call.constraint.source
         return UsageError(
             f"the script answers {self._tokenizer.decode(ids)!r} to '{name}', "
-            f"which does not match its regex {source!r}",
-            hint="script a text that the regex matches as a whole",
+            f"which does not match its {kind} {source!r:.300}",
+            hint=f"script a text that the {kind} allows as a whole",
         )
 
     def _show(self, piece: str) -> None:
@@ -105,6 +109,7 @@ class Walk:
         stream, params = self._stream, self._call.params
         ids = stream.token_ids
         logprobs = tuple(-0.01 - 3.0 * self._draw.share() for _ in ids)
+        known = invented_logprobs(self._tokenizer, self._call, ids, logprobs)
         usage = CallUsage(
             prompt_tokens=len(self._call.context),
             output_tokens=len(self._output),
@@ -118,6 +123,9 @@ class Walk:
             matched_stop=self._matched_stop,
             complete=self._is_complete(),
             logprobs=logprobs if params.return_logprob else None,
+            top_logprobs=known.tops,
+            prompt_logprobs=known.prompt,
+            prompt_top_logprobs=known.prompt_tops,
             usage=usage,
         )
 

@@ -1,16 +1,15 @@
 """Decode parameters of a call: the op's own, then inherited defaults, then the general ones."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmc.errors import RunError
+from lmc.errors import RunError, UsageError
 from lmc.ir.calls import Constraint, SamplingParams
-from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, TYPE_REGEX
-
-MAX_SAMPLES = 4096
-ALMOST_ZERO = 1e-5
+from lmc.ir.decode_params import ALMOST_ZERO, merge_params, take_sampling
+from lmc.ir.expressions import CHOICES_METHODS
+from lmc.ir.target import Tokenizer
+from lmc.ir.value_types import constraint_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +21,8 @@ class GenParams:
     num_samples: int
     constraint: Constraint | None
     type_name: str
+    seed: int | None
+    with_text: bool
 
 
 def given_params(
@@ -38,7 +39,10 @@ def given_params(
 
 
 def gen_params(
-    attributes: Mapping[str, Any], dynamic: Sequence[Any], defaults: Mapping[str, Any]
+    attributes: Mapping[str, Any],
+    dynamic: Sequence[Any],
+    defaults: Mapping[str, Any],
+    tokenizer: Tokenizer,
 ) -> GenParams:
     """Resolve the parameters of a gen step.
 
@@ -46,23 +50,22 @@ def gen_params(
         RunError: a value is of the wrong kind or outside its range; names it.
     """
     name, given = given_params(attributes, dynamic)
-    merged = {key: value for key, value in defaults.items() if value is not None}
-    checked = check_params(merged | given)
-    type_name = checked.pop("type", "str")
-    regex = checked.pop("regex", TYPE_REGEX.get(type_name))
-    constraint = Constraint("regex", regex) if regex is not None else None
-    num_samples = checked.pop("n", 1)
-    return GenParams(name, SamplingParams(**checked), num_samples, constraint, type_name)
-
-
-def check_params(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return decode parameters in the form that calls have them; raises RunError for others."""
-    for key in given:
-        if key not in _CHECKS:
-            raise RunError(
-                f"{key!r} is no decode parameter", hint=f"there are: {', '.join(GEN_PARAMS)}"
-            )
-    return {key: _CHECKS[key](key, value) for key, value in given.items()}
+    try:
+        merged = merge_params(given, defaults)
+        sampling = take_sampling(merged, tokenizer)
+    except UsageError as error:
+        raise RunError(error.message, hint=error.hint) from error
+    type_name = merged.get("type", "str")
+    regex = merged.get("regex")
+    return GenParams(
+        name,
+        sampling,
+        num_samples=merged.get("n", 1),
+        constraint=constraint_of(type_name) if regex is None else Constraint("regex", regex),
+        type_name=type_name,
+        seed=merged.get("seed"),
+        with_text=merged.get("return_text_in_logprobs", True),
+    )
 
 
 def choices_method(given: Mapping[str, Any]) -> str:
@@ -91,88 +94,3 @@ def check_choices(choices: Any) -> list[str]:
     if not choices:
         raise RunError("there is nothing to choose from", hint="give at least one choice")
     return list(choices)
-
-
-def _int(name: str, value: Any, *, minimum: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
-        raise RunError(f"{name} must be an int of at least {minimum}, not {value!r:.80}")
-    return value
-
-
-def _count(name: str, value: Any) -> int:
-    return _int(name, value, minimum=0)
-
-
-def _samples(name: str, value: Any) -> int:
-    if _int(name, value, minimum=1) > MAX_SAMPLES:
-        raise RunError(f"{name} must be at most {MAX_SAMPLES}, not {value}")
-    return value
-
-
-def _number(name: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise RunError(f"{name} must be a number, not {value!r:.80}")
-    return value
-
-
-def _share(name: str, value: Any) -> float:
-    if not 0 <= _number(name, value) <= 1:
-        raise RunError(f"{name} must be from 0 to 1, not {value!r}")
-    return value
-
-
-def _positive_share(name: str, value: Any) -> float:
-    if not 0 < _number(name, value) <= 1:
-        raise RunError(f"{name} must be above 0 and at most 1, not {value!r}")
-    return value
-
-
-def _temperature(name: str, value: Any) -> float:
-    if not 0 <= _number(name, value) < math.inf:
-        raise RunError(f"{name} must be a number of at least 0, not {value!r}")
-    return value
-
-
-def _top_k(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or (value < 1 and value != -1):
-        raise RunError(f"{name} must be an int of at least 1, or -1 for all, not {value!r:.80}")
-    return value
-
-
-def _stop(name: str, value: Any) -> tuple[str, ...]:
-    stops = (value,) if isinstance(value, str) else value
-    if not isinstance(stops, (list, tuple)) or not all(isinstance(s, str) for s in stops):
-        raise RunError(f"{name} must be a str or a list of str, not {value!r:.80}")
-    return tuple(stops)
-
-
-def _token_ids(name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise RunError(f"{name} must be a list of token ids, not {value!r:.80}")
-    return tuple(_count(name, item) for item in value)
-
-
-def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise RunError(f"{name} must be True or False, not {value!r:.80}")
-    return value
-
-
-def _pattern(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        raise RunError(f"{name} must be a str, not {value!r:.80}")
-    return value
-
-
-def _type(name: str, value: Any) -> str:
-    if value not in (*TYPE_REGEX, "str"):
-        raise RunError(f"{name} must be int, float, bool or str, not {value!r:.80}")
-    return value
-
-
-_CHECKS: dict[str, Callable[[str, Any], Any]] = {
-    "max_tokens": _count, "min_tokens": _count, "n": _samples, "stop": _stop,
-    "stop_token_ids": _token_ids, "temperature": _temperature, "top_p": _positive_share,
-    "top_k": _top_k, "min_p": _share, "ignore_eos": _flag, "return_logprob": _flag,
-    "regex": _pattern, "type": _type,
-}  # fmt: skip

@@ -5,9 +5,10 @@ Rules, the same for every back end:
 - Text comes out only when it is sure: never half a character, never what may turn out to be
   the beginning of a stop string. A byte that can belong to no character becomes U+FFFD at
   once, so undecodable output keeps flowing.
-- The first stop string to be complete ends the text, wherever token borders lie and in
-  whatever order the stops are listed. Of those that are complete at the same character, the
-  longest counts; so a stop that is the prefix of another always wins over it.
+- The first stop to be complete ends the text, wherever token borders lie and in whatever
+  order the stops are listed. Of those that are complete at the same character, the longest
+  counts; so a stop that is the prefix of another always wins over it. Patterns are stops
+  like strings (`lmc.runtime.stop_patterns`); a string wins over a pattern of equal length.
 - With `min_tokens`, a stop counts only if it begins after the text of that many tokens.
 - Bytes of a character that the end of the output leaves unfinished are dropped.
 - The kept ids are those that lie wholly before the cut and end between characters; `tail` is
@@ -24,6 +25,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from lmc.ir.target import Tokenizer
+from lmc.runtime.stop_patterns import PatternWatch, compile_stop_pattern
 
 
 class StopAutomaton:
@@ -85,14 +87,24 @@ class TextStream:
         tokenizer: gives the bytes of ids.
         stops: strings that end the text before them; empty ones are ignored.
         min_tokens: tokens in whose text no stop may begin.
+        patterns: regular expressions whose matches end the text before them.
+
+    Raises:
+        ConstraintError: a pattern is wrong, unsupported or too costly.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, stops: Sequence[str] = (), *, min_tokens: int = 0
+        self,
+        tokenizer: Tokenizer,
+        stops: Sequence[str] = (),
+        *,
+        min_tokens: int = 0,
+        patterns: Sequence[str] = (),
     ) -> None:
         self._bytes = tokenizer.token_bytes()
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._automaton = stop_automaton(tuple(stop for stop in stops if stop))
+        self._watches = [PatternWatch(compile_stop_pattern(source)) for source in patterns]
         self._state = 0
         self._min_tokens = min_tokens
         self._token_ids: list[int] = []
@@ -110,7 +122,7 @@ class TextStream:
 
     @property
     def matched_stop(self) -> str | None:
-        """The stop string that ended the text."""
+        """The stop that ended the text: a string as it was given, or a pattern's source."""
         return self._matched_stop
 
     @property
@@ -144,7 +156,7 @@ class TextStream:
         is_scanned = len(self._token_ids) >= self._min_tokens
         self._token_ids.append(token_id)
         chars = self._decoder.decode(self._bytes[token_id] or b"")
-        piece = self._scan(chars) if is_scanned else self._show(chars)
+        piece = self._scan(chars) if is_scanned else self._skip(chars)
         if not self.is_ended and not self._decoder.getstate()[0]:
             text_len = self._shown_len + len(self._held)
             self._borders.append((len(self._token_ids), text_len))
@@ -159,23 +171,45 @@ class TextStream:
         self._cut = self._shown_len
         return piece
 
+    def _skip(self, chars: str) -> str:
+        """Show characters in which no stop may begin."""
+        for watch in self._watches:
+            watch.skip(chars)
+        return self._show(chars)
+
     def _scan(self, chars: str) -> str:
-        """Run the stop automaton over new characters; return what is safe now."""
-        automaton, state = self._automaton, self._state
-        self._held += chars
-        for index, char in enumerate(chars):
-            state = automaton.step(state, char)
-            if automaton.found[state]:
-                return self._stop_at(len(self._held) - len(chars) + index + 1, state)
-        self._state = state
-        safe = len(self._held) - automaton.depth[state]
+        """Look for stops in new characters; return what is safe now."""
+        for char in chars:
+            self._held += char
+            stop = self._completed(char)
+            if stop is not None:
+                return self._stop_at(*stop)
+        safe = min([len(self._held) - self._automaton.depth[self._state], *self._begun()])
         piece, self._held = self._held[:safe], self._held[safe:]
         return self._show(piece)
 
-    def _stop_at(self, end: int, state: int) -> str:
-        """Cut before the stop that ends at `end` of the held text; return what is left."""
-        start = end - self._automaton.found[state]
-        self._matched_stop = self._held[start:end]
+    def _completed(self, char: str) -> tuple[int, str] | None:
+        """Read a character; return the stop it completes: where in the held text, and which."""
+        automaton, end = self._automaton, len(self._held)
+        self._state = automaton.step(self._state, char)
+        found: tuple[int, str] | None = None
+        size = automaton.found[self._state]
+        if size:
+            found = end - size, self._held[end - size :]
+        for watch in self._watches:
+            begin = watch.step(char, self._shown_len + end - 1)
+            if begin is not None and (found is None or begin - self._shown_len < found[0]):
+                found = begin - self._shown_len, watch.source
+        return found
+
+    def _begun(self) -> list[int]:
+        """Return where in the held text matches of patterns have begun."""
+        begins = [watch.earliest for watch in self._watches]
+        return [begin - self._shown_len for begin in begins if begin is not None]
+
+    def _stop_at(self, start: int, stop: str) -> str:
+        """Cut before the stop that starts at `start` of the held text; return what is left."""
+        self._matched_stop = stop
         piece, self._held = self._held[:start], ""
         self._show(piece)
         self._cut = self._shown_len

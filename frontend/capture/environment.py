@@ -27,8 +27,9 @@ from lmc.ir.types import is_attr
 WORDS = {
     getattr(dsl, name): name
     for name in (
-        "gen", "gen_int", "select", "control", "system", "user", "assistant", "system_begin",
-        "system_end", "user_begin", "user_end", "assistant_begin", "assistant_end",
+        "gen", "gen_int", "gen_string", "select", "control", "system", "user", "assistant",
+        "system_begin", "system_end", "user_begin", "user_end", "assistant_begin", "assistant_end",
+        "image", "video", "separate_reasoning",
     )
 }  # fmt: skip
 """The language's functions, by the live object."""

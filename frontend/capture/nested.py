@@ -8,13 +8,10 @@ from typing import Any
 from lmc.frontend.capture.host_calls import HostCalls
 from lmc.frontend.capture.values import Abstract, Called, Cell, Element, Ref
 from lmc.ir.core import Value
+from lmc.ir.expressions import RUN_PARAMS
 from lmc.ir.types import EFFECT, PY, STATE, Attr, is_attr
 
 RUN_OPTIONS = frozenset({"backend", "seed", "mode", "passes", "on_event"})
-RUN_DEFAULTS = frozenset({
-    "max_tokens", "min_tokens", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
-    "min_p", "ignore_eos", "return_logprob",
-})  # fmt: skip
 
 
 class NestedPrograms(HostCalls):
@@ -39,13 +36,13 @@ class NestedPrograms(HostCalls):
             key = keyword.arg
             if key in own and key is not None:
                 keywords[key] = self.expression(keyword.value)
-            elif key in RUN_DEFAULTS:
+            elif key in RUN_PARAMS and key is not None:
                 value = self.static(keyword.value)
                 if not is_attr(value):
                     self.fail(keyword.value, f"{key}= of a nested program must be a constant",
                               f"make it an argument of '{name}'")  # fmt: skip
                 if value is not None:
-                    defaults[key] = value
+                    defaults[key] = self.checked(key, value, keyword.value)
             else:
                 what = "is set by the outermost run" if key in RUN_OPTIONS else "is not known"
                 self.fail(keyword.value, f"'{key}' of '{name}' {what}", "leave it out")

@@ -1,15 +1,17 @@
 """The language's own words: building what is appended to a state, and appending it."""
 
 import ast
+import operator
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NoReturn
 
+from lmc.errors import CompileError, UsageError
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.expressions import Expressions
 from lmc.frontend.capture.frame import MISSING
 from lmc.frontend.capture.values import (
     Abstract,
-    Builtin,
     Element,
     Known,
     Piece,
@@ -18,18 +20,31 @@ from lmc.frontend.capture.values import (
     Ref,
     has_states,
 )
+from lmc.frontend.dsl import check_splits, media_refusal, reasoning_kind
+from lmc.frontend.schema import schema_type, type_text
 from lmc.ir.core import Value
-from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, SELECT_PARAMS, TYPE_REGEX
+from lmc.ir.decode_params import ALMOST_ZERO, check_param, check_together
+from lmc.ir.expressions import (
+    CHOICES_METHODS,
+    GEN_PARAMS,
+    REASONING,
+    REASONING_NAME,
+    SELECT_PARAMS,
+)
 from lmc.ir.types import BOOL, FLOAT, INT, META, PY, STATE, TEXT, Attr, Type, list_of
 
 POSITIONAL = {
     "gen": ("name", "max_tokens"),
     "gen_int": ("name", "max_tokens"),
+    "gen_string": ("name", "max_tokens"),
     "select": ("name", "choices", "temperature", "choices_method"),
     "control": ("token",),
     "system": ("expr",),
     "user": ("expr",),
     "assistant": ("expr",),
+    "separate_reasoning": ("expr", "model_type"),
+    "image": ("source",),
+    "video": ("path", "num_frames"),
 }
 VALUE_TYPES = {"int": INT, "float": FLOAT, "bool": BOOL, "str": TEXT}
 
@@ -68,11 +83,14 @@ class PieceBuilder(Expressions):
                           'write lmc.control("<|im_end|>")')  # fmt: skip
             return Pieces((Piece("control", node, word=token),))
         if word in ("system", "user", "assistant"):
-            if "expr" not in given:
-                self.fail(node, f"{word}() needs what the turn says", f"{word}('text')")
-            inner = self.pieces(self.expression(given["expr"]), given["expr"])
+            inner = self.expression(given["expr"]) if "expr" in given else Known(None)
+            said = () if inner == Known(None) else self.pieces(inner, given["expr"]).parts
             ends = (Piece("begin", node, word=word), Piece("end", node, word=word))
-            return Pieces((ends[0], *inner.parts, ends[1]))
+            return Pieces((ends[0], *said, ends[1]))
+        if word == "separate_reasoning":
+            return self._separate(given, node)
+        if word in ("image", "video"):
+            self._refuse(node, media_refusal(word), None)
         if word == "select" or "choices" in given:
             return self._select(word, given, node)
         return self._gen(word, given, node)
@@ -97,24 +115,53 @@ class PieceBuilder(Expressions):
 
     def _gen(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         ignored = ("name", "choices_method")
-        params, dynamic, name = self._params(word, given, GEN_PARAMS, ignored)
-        if word == "gen_int":
-            params.setdefault("type", "int")
+        if "dtype" in given:
+            if "type" in given:
+                self._refuse(given["dtype"], "dtype is another name of type; both are given",
+                             "give one of them")  # fmt: skip
+            given = {"type" if key == "dtype" else key: value for key, value in given.items()}
+        schema = self._schema_param(given, node) if "json_schema" in given else None
+        params, dynamic, name = self._params(word, given, GEN_PARAMS, (*ignored, "json_schema"))
+        if schema is not None:
+            params["type"] = schema
+        self._check_together(params, node)
+        if word in ("gen_int", "gen_string"):
+            params.setdefault("type", "int" if word == "gen_int" else "str")
         made = Piece("gen", node, name=name, params=tuple(params.items()), dynamic=tuple(dynamic))
         return Pieces((made,))
+
+    def _separate(self, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
+        """Mark the generations whose reasoning is taken away."""
+        found = self.expression(given["expr"]) if "expr" in given else Known(None)
+        parts = () if found == Known(None) else self.pieces(found, given["expr"]).parts
+        try:
+            kind = reasoning_kind(self.static(given["model_type"]) if "model_type" in given else None)
+            for part in parts:
+                check_splits(dict(part.params) | {name: MISSING for name, _ in part.dynamic
+                                                  if name in ("n", "type")})  # fmt: skip
+        except UsageError as error:
+            self._refuse(node, error.message, error.hint)
+        return Pieces(tuple(
+            replace(part, reasoning=kind) if part.kind == "gen" else part for part in parts
+        ))  # fmt: skip
 
     def _select(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         if "choices" not in given:
             self.fail(node, "select needs choices", 'select("name", choices=["a", "b"])')
         if word == "gen":
-            given = {k: v for k, v in given.items() if k in ("name", "choices", *SELECT_PARAMS)}
+            # The other parameters of gen have no meaning for a choice, as in the reference.
+            given = {k: v for k, v in given.items() if k not in (*GEN_PARAMS, "dtype")
+                     or k in SELECT_PARAMS}  # fmt: skip
         choices = self.expression(given["choices"])
         value = self.read(choices, given["choices"])
         params, dynamic, name = self._params(word, given, SELECT_PARAMS, ("name", "choices"))
         method = params.get("choices_method", CHOICES_METHODS[0])
         if method not in CHOICES_METHODS:
-            self.fail(given["choices_method"], f"choices_method={method!r} is unknown",
-                      f"use one of {', '.join(CHOICES_METHODS)}")  # fmt: skip
+            self._refuse(given["choices_method"], f"choices_method={method!r} is unknown",
+                         f"use one of {', '.join(CHOICES_METHODS)}")  # fmt: skip
+        if params.get("temperature", 0) > ALMOST_ZERO:  # type: ignore[operator]
+            self._refuse(given["temperature"], "select takes the likeliest choice; its temperature "
+                         f"must be 0, not {params['temperature']!r}", "leave it out")  # fmt: skip
         made = Piece("select", node, name=name, params=tuple(params.items()),
                      dynamic=tuple(dynamic), choices=value)  # fmt: skip
         return Pieces((made,))
@@ -133,15 +180,46 @@ class PieceBuilder(Expressions):
             if key in apart:
                 continue
             if key not in known:
-                self.fail(node, f"{word} has no parameter '{key}'",
-                          f"it has: name, {', '.join(known)}")  # fmt: skip
-            value = self._type_param(node) if key == "type" else self.static(node)
+                self._refuse(node, f"{word} has no parameter '{key}'",
+                             f"it has: name, {', '.join(known)}")  # fmt: skip
+            value = self._type_param(node) if key == "type" else self._static_param(key, node)
             if value is MISSING:
                 dynamic[key] = self.data(node)
             elif value is not None:
-                params[key] = value
+                params[key] = self.checked(key, value, node)
         ordered = [(key, dynamic[key]) for key in known if key in dynamic]
         return params, ordered, name
+
+    def _refuse(self, node: ast.expr, message: str, hint: str | None) -> NoReturn:
+        """Raise the error of a call that is wrong in whatever mode the program runs."""
+        raise CompileError(message, hint=hint, location=self.locate(node))
+
+    def checked(self, key: str, value: Attr, node: ast.expr) -> Attr:
+        """Return a constant decode parameter as plain data.
+
+        Raises:
+            CompileError: it cannot have this value, in whatever mode the program runs.
+        """
+        try:
+            return value if key == "choices_method" else check_param(key, value)
+        except UsageError as error:
+            self._refuse(node, error.message, error.hint)
+
+    def _check_together(self, params: dict[str, Attr], node: ast.Call) -> None:
+        try:
+            check_together(params)
+        except UsageError as error:
+            self._refuse(node, error.message, error.hint)
+
+    def _static_param(self, key: str, node: ast.expr) -> Any:
+        """Return a constant, MISSING for others; keys of logit_bias may be ids."""
+        if key != "logit_bias" or not isinstance(node, ast.Dict):
+            return self.static(node)
+        keys = [MISSING if item is None else self.static(item) for item in node.keys]
+        values = [self.static(item) for item in node.values]
+        if any(item is MISSING for item in (*keys, *values)):
+            return MISSING
+        return [[one, other] for one, other in zip(keys, values, strict=True)]
 
     def name_of(self, node: ast.expr) -> str | Value | None:
         """Return a variable's name: a constant, or the value that it has at run time."""
@@ -154,15 +232,63 @@ class PieceBuilder(Expressions):
         return found.value if isinstance(found, Known) else self.read(found, node)
 
     def _type_param(self, node: ast.expr) -> Any:
-        found = self.expression(node)
-        name = found.name if isinstance(found, Builtin) else None
-        if isinstance(found, Known):
-            name = found.value
-            if name is None:
-                return None
-        if name not in (*TYPE_REGEX, "str"):
-            self.fail(node, "gen cannot make a value of this type", "use int, float, bool or str")
-        return name
+        """Return the type of generated values that an expression of live objects names."""
+        kind = self._live_type(node)
+        if kind is MISSING:
+            self.fail(node, "gen's type is not known before the program runs",
+                      "name a type of the module")  # fmt: skip
+        try:
+            return None if kind is None else type_text(kind)
+        except UsageError as error:
+            self._refuse(node, error.message, error.hint)
+
+    def _live_type(self, node: ast.expr) -> Any:
+        """Return the live object that a type expression stands for, else MISSING."""
+        match node:
+            case ast.Constant(value=value):
+                return value
+            case ast.Name(id=name):
+                return MISSING if self.frame.owner(name) is not None else self.frame.live(name)[1]
+            case ast.Attribute(value=inner, attr=attribute):
+                return getattr(self._live_type(inner), attribute, MISSING)
+            case ast.Tuple(elts=items):
+                kinds = [self._live_type(item) for item in items]
+                return MISSING if any(kind is MISSING for kind in kinds) else tuple(kinds)
+            case ast.Subscript(value=outer, slice=inner):
+                kinds = [self._live_type(outer), self._live_type(inner)]
+                apply = operator.getitem
+            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
+                kinds = [self._live_type(left), self._live_type(right)]
+                apply = operator.or_
+            case _:
+                return MISSING
+        try:
+            return MISSING if any(kind is MISSING for kind in kinds) else apply(*kinds)
+        except TypeError as error:
+            self._refuse(node, f"this is no type: {error}", None)
+
+    def _schema_param(self, given: dict[str, ast.expr], node: ast.Call) -> Attr:
+        """Return the type that the constant `json_schema` of a gen stands for."""
+        place = given["json_schema"]
+        if "type" in given or "regex" in given:
+            self._refuse(place, "json_schema is given beside type or regex", "give one of them")
+        schema = self.static(place)
+        if schema is MISSING and isinstance(place, ast.Call) and not place.args:
+            schema = self._model_schema(place.func)
+        if schema is MISSING:
+            self.fail(place, "json_schema is not known before the program runs",
+                      "use a constant of the module")  # fmt: skip
+        try:
+            return None if schema is None else schema_type(schema)
+        except UsageError as error:
+            self._refuse(place, error.message, error.hint)
+
+    def _model_schema(self, node: ast.expr) -> Any:
+        """Return what `Model.model_json_schema()` gives for a class of the module."""
+        if not isinstance(node, ast.Attribute) or node.attr != "model_json_schema":
+            return MISSING
+        model = self._live_type(node.value)
+        return model.model_json_schema() if isinstance(model, type) else MISSING
 
     # Appending.
 
@@ -211,11 +337,49 @@ class PieceBuilder(Expressions):
         made[1].hint = part.name if isinstance(part.name, str) and part.name.isidentifier() else ""
         made[1].hint = made[1].hint or "text"
         made[2].hint = "meta"
-        return made[0]
+        return self._answer_alone(state, made[1], part) if part.reasoning else made[0]
+
+    def _answer_alone(self, before: Value, text: Value, part: Piece) -> Value:
+        """Append to the state before a generation what follows its reasoning."""
+        node = part.node
+        reasoning, answer = self._reasoning_of(text, part)
+        state = self.emit("lm.tick", [before], [STATE], node, n=1)[0]
+        state = self.emit("lm.extend", [state, answer], [STATE], node)[0]
+        for value, ending in ((answer, ""), (reasoning, REASONING_NAME)):
+            if isinstance(part.name, Value):
+                operands = [part.name, self.constant(ending, node)]
+                name = self.emit("val.binary", operands, [PY], node, op="+")[0]
+                state = self.emit("lm.set", [state, value, name], [STATE], node)[0]
+            elif part.name is not None:
+                named = part.name + ending
+                state = self.emit("lm.set", [state, value], [STATE], node, name=named)[0]
+        return state
+
+    def _reasoning_of(self, text: Value, part: Piece) -> tuple[Value, Value]:
+        """Compute what ir.expressions.split_reasoning does, with ops."""
+        node = part.node
+        opening, closing, always = REASONING[part.reasoning]
+
+        def method(name: str, kind: Type, *operands: Value) -> Value:
+            return self.emit("val.method", list(operands), [kind], node, name=name)[0]
+
+        empty, opens = self.constant("", node), self.constant(opening, node)
+        whole = method("strip", TEXT, method("replace", TEXT, text, opens, empty))
+        halves = method("partition", PY, whole, self.constant(closing, node))
+        reasoning, _, rest = self.emit("val.unpack", [halves], [TEXT] * 3, node)
+        answer = method("strip", TEXT, rest)
+        if always:
+            return reasoning, answer
+        thinks = self.emit("val.compare", [opens, text], [PY], node, op="in")[0]
+        number = self.emit("val.call", [thinks], [INT], node, callee="int")[0]
+        pairs = [[empty, reasoning], [text, answer]]
+        lists = [self.emit("val.list", pair, [list_of(TEXT)], node)[0] for pair in pairs]
+        taken = [self.emit("val.index", [made, number], [TEXT], node)[0] for made in lists]
+        return taken[0], taken[1]
 
 
 def _gen_type(params: dict[str, Any], dynamic: Sequence[Attr]) -> Type:
     if "n" in dynamic or "type" in dynamic:
         return PY
-    kind = VALUE_TYPES[params.get("type", "str")]
+    kind = VALUE_TYPES.get(params.get("type", "str"), PY)
     return list_of(kind) if params.get("n", 1) not in (None, 0, 1) else kind

@@ -206,6 +206,7 @@ class Piece:
     params: tuple[tuple[str, Any], ...] = ()
     dynamic: tuple[tuple[str, Value], ...] = ()
     choices: Value | None = None
+    reasoning: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -125,6 +125,23 @@ def width(node: Node) -> int | None:
             return 0
 
 
+def look_back(node: Node) -> int | None:
+    """Return how many characters before a match of `node` it depends on; None: no bound."""
+    match node:
+        case Seq(parts) | Alt(parts):
+            reaches = [look_back(part) for part in parts]
+            return (
+                None if None in reaches else max((r for r in reaches if r is not None), default=0)
+            )
+        case Repeat(body) | Atomic(body) | Ahead(body):
+            return look_back(body)
+        case Behind(body):
+            inner, size = look_back(body), width(body)
+            return None if inner is None or size is None else inner + size
+        case Chars():
+            return 0
+
+
 def has_look_around(node: Node) -> bool:
     """Return whether a match of `node` depends on the text around it."""
     match node:

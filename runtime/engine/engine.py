@@ -27,6 +27,7 @@ from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.stop_patterns import compile_stop_pattern
 
 T = TypeVar("T")
 
@@ -108,10 +109,10 @@ class Engine:
             )
         except EngineError as error:
             return self._refuse(on_done, error)
-        if call.constraint is None:
+        if call.constraint is None and not call.params.stop_regex:
             return self._submit(request)
         ticket = self._submit(request, is_ready=False)
-        self._compile_for(request, call.constraint)
+        self._prepare(request)
         return ticket
 
     def submit_score(self, call: ScoreCall, on_done: OnScore) -> CallTicket:
@@ -211,26 +212,26 @@ class Engine:
             _call_back(on_done, error)
         return CallTicket(lambda: None)
 
-    def _compile_for(self, request: Generation, constraint: Constraint) -> None:
-        """Compile a constraint outside the engine's thread, then start its request."""
+    def _prepare(self, request: Generation) -> None:
+        """Compile a call's patterns outside the engine's thread, then start its request."""
+        call = request.call
 
         def work() -> None:
             try:
-                compiled = self._compile(constraint)
+                for source in call.params.stop_regex:
+                    compile_stop_pattern(source)
+                if call.constraint is not None:
+                    request.set_constraint(self._compile(call.constraint))
             except Exception as error:
                 failure = error
                 self._discard(lambda: request.fail(self._core, failure))
                 return
-            self._discard(lambda: self._start_constrained(request, compiled))
+            self._discard(lambda: self._core.start(request))
 
         try:
             self._pool.submit(work)
         except RuntimeError:  # the pool is shut down: the engine is closing
             self._discard(lambda: request.fail(self._core, _closed()))
-
-    def _start_constrained(self, request: Generation, compiled: CompiledConstraint) -> None:
-        request.set_constraint(compiled)
-        self._core.start(request)
 
     def _unpin(self, pin: int) -> None:
         self._discard(lambda: self._core.cache.unpin(pin))

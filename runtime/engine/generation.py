@@ -9,7 +9,8 @@ Rules:
   such tokens goes through the model in one step. A run at the very start joins the prefill.
 - Under a constraint, end ids that are control tokens may come only where the constraint can
   end, and the call ends by itself, without another step, where it must.
-- Log-probabilities are those of the model's own distribution, before masks and temperature.
+- Penalties and biases come before the masks: no bias brings in what may not come.
+- Log-probabilities are those of the model's own distribution, before all of these.
 """
 
 import time
@@ -22,13 +23,14 @@ from lmc.errors import EngineError
 from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult
 from lmc.ir.target import OnGen, OnText, Tokenizer
 from lmc.runtime.constraint.matcher import Matcher
+from lmc.runtime.engine.logprobs import LogprobRecord
 from lmc.runtime.engine.request import Core, LogitRows, Request, context_array
 from lmc.runtime.engine.sampler import (
     BlockedIds,
+    Penalties,
     TokenRules,
     forbid_unless,
     pick_token,
-    token_logprobs,
 )
 from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.text_stream import TextStream
@@ -71,12 +73,13 @@ class Generation(Request):
         self._constraint: CompiledConstraint | None = None
         self._on_text = on_text
         self._tokenizer = tokenizer
-        self._stream = TextStream(tokenizer, call.params.stop, min_tokens=call.params.min_tokens)
+        self._stream: TextStream
         self._blocked: BlockedIds = rules.blocked(call.params)
         self._context = context_array(call.context or (tokenizer.empty_context_id,), vocab_size)
         self._seq: Sequence | None = None
         self._output: list[int] = []
-        self._logprobs: list[float] = []
+        self._logprobs = LogprobRecord(call.params, len(self._context))
+        self._penalties = Penalties(call.params, vocab_size)
         self._num_forced = 0
         self._num_steps = 0
         self._first_token_at: float | None = None
@@ -92,8 +95,19 @@ class Generation(Request):
         self.matcher = constraint.matcher()
 
     def start(self, core: Core) -> None:
-        """Append what the constraint forces at once, then queue the context with it."""
-        if self.call.params.max_tokens <= 0:
+        """Append what the constraint forces at once, then queue the context with it.
+
+        Raises:
+            ConstraintError: a stop pattern is wrong, unsupported or too costly.
+        """
+        params = self.call.params
+        self._stream = TextStream(
+            self._tokenizer,
+            params.stop,
+            min_tokens=params.min_tokens,
+            patterns=params.stop_regex,
+        )
+        if params.max_tokens <= 0:
             self._finish("length")
         elif self.matcher is not None and self.matcher.is_terminated():
             self._finish("stop")
@@ -110,9 +124,11 @@ class Generation(Request):
         for offset, row in enumerate(rows):
             following = position + offset + 1
             if following < seq.total_len:
-                self._note_logprob(row, int(seq.token_ids[following]))
+                self._logprobs.note(row, following, int(seq.token_ids[following]))
             elif self._reason is None:
                 self._sample(row)
+            elif self._logprobs.wants_next:
+                self._logprobs.note_next(row)
         if self._reason is not None and not self._lacks_logprobs():
             self._deliver(core)
         else:
@@ -126,15 +142,16 @@ class Generation(Request):
 
     def _sample(self, row: LogitRows) -> None:
         """Choose the next token from a row of logits, which is used up."""
-        raw = row.copy() if self._wants_logprobs else row
+        raw = row.copy() if self._logprobs.is_wanted else row
+        self._penalties.apply(row)
         self._mask(row)
         self._num_steps += 1
         token_id = pick_token(row, self.call.params, key=self.call.key, position=len(self._output))
         if token_id in self._blocked.ends:
             self._end_by_token(token_id)
             return
-        if self._wants_logprobs:
-            self._logprobs += token_logprobs(raw, (token_id,))
+        if self._logprobs.is_wanted:
+            self._logprobs.note(raw, len(self._context) + len(self._output), token_id)
         self._append(token_id)
         self._append_forced()
 
@@ -167,6 +184,7 @@ class Generation(Request):
         if self._first_token_at is None:
             self._first_token_at = time.perf_counter()
         self._output.append(token_id)
+        self._penalties.count(token_id)
         if self._seq is not None:
             self._seq.append(token_id)
         self._show(self._stream.feed(token_id))
@@ -235,7 +253,10 @@ class Generation(Request):
             finish_reason=self._reason,
             matched_stop=self._matched_stop,
             complete=self._is_complete(),
-            logprobs=tuple(self._logprobs[: len(ids)]) if self._wants_logprobs else None,
+            logprobs=self._logprobs.output(len(ids)),
+            top_logprobs=self._logprobs.output_tops(len(ids)),
+            prompt_logprobs=self._logprobs.prompt(),
+            prompt_top_logprobs=self._logprobs.prompt_tops(),
             usage=usage,
         )
         self.deliver(core, result)
@@ -257,20 +278,13 @@ class Generation(Request):
 
     # -- sequence --------------------------------------------------------------------------
 
-    @property
-    def _wants_logprobs(self) -> bool:
-        return self.call.params.return_logprob
-
     def _lacks_logprobs(self) -> bool:
-        """Whether a finished call still misses log-probabilities of kept tokens."""
-        return self._wants_logprobs and len(self._logprobs) < self._stream.kept_len
-
-    def _note_logprob(self, row: LogitRows, token_id: int) -> None:
-        self._logprobs += token_logprobs(row, (token_id,))
+        """Whether a finished call still misses log-probabilities that it returns."""
+        return not self._logprobs.is_complete(self._stream.kept_len)
 
     def _new_sequence(self, core: Core) -> Sequence:
         tokens = np.concatenate([self._context, np.array(self._output, dtype=np.int32)])
-        max_len = len(self._context) + self.call.params.max_tokens - 1
+        max_len = len(self._context) + max(0, self.call.params.max_tokens - 1)
         seq = Sequence(core.next_serial(), tokens, max_len=max_len, logits_from=0, owner=self)
         self.sequences.append(seq)
         self._set_goal(seq)
@@ -279,10 +293,11 @@ class Generation(Request):
     def _set_goal(self, seq: Sequence) -> None:
         """Say which positions are still to be computed, and whose logits are wanted."""
         if self._reason is not None:
-            seq.goal_len = len(self._context) + self._stream.kept_len - 1
+            wants_next = self._logprobs.wants_next
+            seq.goal_len = len(self._context) + self._stream.kept_len - (0 if wants_next else 1)
         seq.logits_from = seq.total_len - 1
-        if self._wants_logprobs:
-            seq.logits_from = len(self._context) - 1 + len(self._logprobs)
+        if self._logprobs.is_wanted:
+            seq.logits_from = self._logprobs.next_position
 
 
 def _count(core: Core, usage: CallUsage) -> None:

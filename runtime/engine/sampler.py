@@ -4,8 +4,9 @@ Everything is computed over one row alone and in one fixed order (weights in flo
 float64), and randomness is a pure function of (key, position). So a token does not depend on
 what else was in the batch.
 
-Order of the filters: temperature, `top_k`, `top_p` over what `top_k` left, `min_p` relative to
-the most likely token. Equal logits rank by lower id, in greedy choice too.
+Order: penalties and biases, then what may not come, then the filters: temperature, `top_k`,
+`top_p` over what `top_k` left, `min_p` relative to the most likely token. Equal logits rank by
+lower id, in greedy choice too.
 """
 
 import hashlib
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmc.errors import EngineError
-from lmc.ir.calls import SamplingParams
+from lmc.ir.calls import SamplingParams, TopTokens
 from lmc.ir.target import Tokenizer
 
 FloatRow = NDArray[np.float32]
@@ -41,6 +42,53 @@ def token_logprobs(row: FloatRow, token_ids: Iterable[int]) -> list[float]:
     peak = row.max()
     total = float(peak) + math.log(np.exp(row - peak).sum(dtype=np.float64))
     return [float(row[token_id]) - total for token_id in token_ids]
+
+
+def top_tokens(row: FloatRow, count: int) -> TopTokens:
+    """Return the `count` likeliest tokens with their log-probabilities, equal ones by id."""
+    ids = _most_likely(row, min(count, len(row))).tolist() if count > 0 else []
+    return tuple(zip(ids, token_logprobs(row, ids), strict=True))
+
+
+class Penalties:
+    """What a call's own output and its `logit_bias` do to logits.
+
+    The counts are those of the output; nothing else is looked at, so a token does not
+    depend on where the context came from or on what ran beside it.
+    """
+
+    def __init__(self, params: SamplingParams, logits_len: int) -> None:
+        self._params = params
+        self._counts: dict[int, int] = {}
+        known = [(i, bias) for i, bias in params.logit_bias if i < logits_len]
+        self._bias_ids = np.array([i for i, _ in known], dtype=np.int64)
+        self._biases = np.array([bias for _, bias in known], dtype=np.float32)
+        self._counts_matter = (
+            params.repetition_penalty != 1.0
+            or params.frequency_penalty != 0.0
+            or params.presence_penalty != 0.0
+        )
+
+    def count(self, token_id: int) -> None:
+        """Take note of an output token."""
+        if self._counts_matter:
+            self._counts[token_id] = self._counts.get(token_id, 0) + 1
+
+    def apply(self, row: FloatRow) -> None:
+        """Change a row of logits in place."""
+        if self._counts:
+            ids = np.fromiter(self._counts, dtype=np.int64, count=len(self._counts))
+            counts = np.fromiter(self._counts.values(), dtype=np.float32, count=len(ids))
+            row[ids] = self._penalised(row[ids], counts)
+        if len(self._bias_ids):
+            row[self._bias_ids] += self._biases
+
+    def _penalised(self, logits: FloatRow, counts: FloatRow) -> FloatRow:
+        params = self._params
+        factor = np.float32(params.repetition_penalty)
+        logits = np.where(logits > 0, logits / factor, logits * factor)
+        logits -= counts * np.float32(params.frequency_penalty)
+        return logits - np.float32(params.presence_penalty)
 
 
 def forbid_unless(row: FloatRow, allowed: NDArray[np.uint8]) -> None:

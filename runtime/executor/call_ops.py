@@ -6,8 +6,10 @@ from itertools import zip_longest
 from typing import Any
 
 from lmc.errors import RunError
+from lmc.ir.call_meta import gen_meta, select_meta
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, derive_key
 from lmc.ir.evaluate import Undefined
+from lmc.ir.value_types import label, read_typed
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.slots import undefined
 from lmc.runtime.executor.state_ops import tell
@@ -22,8 +24,6 @@ from lmc.runtime.parameters import (
 )
 from lmc.runtime.prompt_state import PromptState
 from lmc.runtime.result import CallRecord
-
-READERS = {"int": int, "float": float, "bool": {"True": True, "False": False}.__getitem__}
 
 
 def site_of(task: Task, name: str | None) -> str:
@@ -51,7 +51,8 @@ def name_origin(task: Task) -> Origin | None:
 def check_gen(task: Task) -> GenParams:
     """Return the parameters of a generation; raises RunError for wrong ones."""
     dynamic = dynamic_values(task, 1)
-    return gen_params(task.step.attributes, dynamic, task.frame.scope.defaults)
+    tokenizer = task.run.backend.target.tokenizer
+    return gen_params(task.step.attributes, dynamic, task.frame.scope.defaults, tokenizer)
 
 
 def gen(task: Task) -> None:
@@ -84,7 +85,8 @@ def gen_calls(task: Task, state: PromptState, params: GenParams) -> list[GenCall
     """Return one call per sample."""
     run, context = task.run, state.context_ids()
     site = site_of(task, params.name)
-    place = (run.seed, run.instance, state.lineage, state.ordinal)
+    seed = run.seed if params.seed is None else params.seed
+    place = (seed, run.instance, state.lineage, state.ordinal)
     is_greedy = params.sampling.is_greedy
     keys = [0 if is_greedy else derive_key(*place, i) for i in range(params.num_samples)]
     return [GenCall(context, params.sampling, params.constraint, key, site) for key in keys]
@@ -102,7 +104,11 @@ def give_gen(
         if isinstance(result, BaseException):
             raise result
     values = [read_value(params, result) for result in results]
-    metas = [gen_meta(call, result) for call, result in zip(calls, results, strict=True)]
+    tokenizer = task.run.backend.target.tokenizer
+    metas = [
+        gen_meta(call, result, tokenizer, with_text=params.with_text)
+        for call, result in zip(calls, results, strict=True)
+    ]
     rest = join_origins((state.text_origin, task.origin(1)))
     origins: list[Origin] = []
     for sample, (call, result) in enumerate(zip(calls, results, strict=True)):
@@ -131,26 +137,13 @@ def read_value(params: GenParams, result: GenResult) -> Any:
     if not result.complete:
         limit = params.sampling.max_tokens
         raise RunError(
-            f"the {params.type_name} was cut before it was complete: {result.text!r}",
+            f"the {label(params.type_name)} was cut before it was complete: {result.text!r}",
             hint=f"raise max_tokens (now {limit}), or drop stop strings that can occur in it",
         )
     try:
-        return READERS[params.type_name](result.text)
+        return read_typed(params.type_name, result.text)
     except (ValueError, KeyError) as error:
-        raise RunError(f"{result.text!r} is no {params.type_name}") from error
-
-
-def gen_meta(call: GenCall, result: GenResult) -> dict[str, Any]:
-    """Return the meta dict of one sample."""
-    return {
-        "finish_reason": result.finish_reason,
-        "matched_stop": result.matched_stop,
-        "complete": result.complete,
-        "prompt_tokens": len(call.context),
-        "completion_tokens": len(result.token_ids),
-        "token_ids": list(result.token_ids),
-        "logprobs": list(result.logprobs) if result.logprobs is not None else None,
-    }
+        raise RunError(f"{result.text!r} is no {label(params.type_name)}") from error
 
 
 def check_select(task: Task) -> tuple[str | None, list[str], str]:
@@ -202,7 +195,6 @@ def give_select(
         if isinstance(result, BaseException):
             raise result
     index, scores = compare(method, results) if results else (0, [0.0])
-    logprobs = [list(option) for option in results[0].logprobs] if results else [[]]
     origin = task.origin(1)
     if results:
         origin = join_origins((origin, state.text_origin))
@@ -210,9 +202,8 @@ def give_select(
         place = (name or "", state.lineage, state.ordinal, number)
         record = CallRecord(*place, call, result)
         origin = of_call((task.order, number, record), origin)
-    meta = {
-        "choices": choices, "scores": scores, "logprobs": logprobs, "finish_reason": "stop",
-    }  # fmt: skip
+    tokenizer = task.run.backend.target.tokenizer
+    meta = select_meta(choices, scores, calls, results, tokenizer, method=method)
     chosen = choices[index]
     after = state.extend(chosen, origin).tick().told()
     if results and state.pin is not None:
@@ -227,6 +218,9 @@ def give_select(
 def compare(method: str, results: Sequence[ScoreResult]) -> tuple[int, list[float]]:
     """Return the index of the best choice, the first of equals, and every choice's score."""
     logprobs = results[0].logprobs
+    if method == "total_likelihood":
+        totals = [sum(option) for option in logprobs]
+        return max(range(len(totals)), key=totals.__getitem__), totals
     scores = [mean(option) for option in logprobs]
     if method == "greedy_token_selection":
         return token_by_token(logprobs, scores), scores

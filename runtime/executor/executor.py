@@ -7,6 +7,7 @@ from typing import Any
 
 from lmc.codegen.plan import Plan, PlanFunction
 from lmc.errors import LmcError, UsageError
+from lmc.ir.decode_params import check_params
 from lmc.ir.target import Backend
 from lmc.runtime.executor.code import PlanCode
 from lmc.runtime.executor.host import HostFunctions
@@ -16,7 +17,6 @@ from lmc.runtime.executor.run import OnEvent, Run
 from lmc.runtime.executor.session import Job, Session
 from lmc.runtime.executor.slots import Slot, known
 from lmc.runtime.executor.task import Scope, open_frame
-from lmc.runtime.parameters import check_params
 from lmc.runtime.result import RunResult
 
 MAX_CONCURRENT = 64
