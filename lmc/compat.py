@@ -91,7 +91,10 @@ def flush_cache(backend: "Backend | str | Path | None" = None, **options: Any) -
 def get_server_info(backend: "Backend | str | Path | None" = None) -> dict[str, Any]:
     """Return what is told about a backend (None: the default one): model and totals."""
     opened = backends.resolve_backend(backend)
-    told: dict[str, Any] = {"model_path": opened.target.name, "fingerprint": opened.target.fingerprint}
+    told: dict[str, Any] = {
+        "model_path": opened.target.name,
+        "fingerprint": opened.target.fingerprint,
+    }
     stats = getattr(opened, "stats", None)
     if stats is not None:
         counted = stats()

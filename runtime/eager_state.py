@@ -33,15 +33,17 @@ class EagerState:
         self.ordinal = 0
         self._run = run
         self._scope = scope
+        self._copies: EagerForks | None = None
 
     def __repr__(self) -> str:
         return f"<state {'/'.join(self.lineage) or 'root'}>"
 
     def __str__(self) -> str:
-        raise self._error("a prompt state is not text", "use its text(): s.text()")
+        """Return what the reference frontend shows: the text between words."""
+        return f"ProgramState({self.text()})"
 
     def __format__(self, spec: str) -> str:
-        return str(self)
+        raise self._error("a prompt state is not text", "use its text(): s.text()")
 
     # -- appending -------------------------------------------------------------------------
 
@@ -61,6 +63,8 @@ class EagerState:
         match part:
             case str():
                 self._step("lm.extend", part)
+            case ex.Gen(name, params) if part.reasoning:
+                self._separated(part)
             case ex.Gen(name, params):
                 self._call("lm.gen", name, params, GEN_PARAMS)
             case ex.Select(name, choices, params):
@@ -89,13 +93,26 @@ class EagerState:
         params: dict[str, Any],
         allowed: Sequence[str],
         *inputs: Any,
-    ) -> None:
+    ) -> list[Any]:
         known = {key: params[key] for key in allowed if key in params}
         attributes: dict[str, Any] = {"params": known, "dynamic": []}
         if name is not None:
             attributes["name"] = name
-        self._step(op, *inputs, num_values=2, **attributes)
+        made = self._step(op, *inputs, num_values=2, **attributes)
         self.ordinal += 1
+        return made
+
+    def _separated(self, part: ex.Gen) -> None:
+        """Generate aside and append only what follows the reasoning; waits for it."""
+        before = self.handle
+        made = self._call("lm.gen", part.name, part.params, GEN_PARAMS)
+        reasoning, answer = ex.split_reasoning(self._run.wait(made[0]), part.reasoning)
+        self.handle = before
+        self._step("lm.tick", n=1)
+        self._step("lm.extend", answer)
+        if part.name is not None:
+            self[part.name] = answer
+            self[part.name + ex.REASONING_NAME] = reasoning
 
     def tick(self) -> None:
         """Count a call."""
@@ -209,9 +226,25 @@ class EagerState:
         ]
         return EagerForks(self, states)
 
-    def copy(self) -> "EagerState":
-        """Return a copy that goes on on its own: a fork of one."""
-        return self.fork(1)[0]
+    def copy(self, position_ids_offset: Any = None) -> "EagerState":
+        """Return a copy that goes on on its own: a fork of one.
+
+        In a with statement its new variables are gathered at the end.
+        """
+        group = self.fork(1)
+        group[0]._copies = group
+        return group[0]
+
+    def __enter__(self) -> "EagerState":
+        """Open `with s.copy() as c`."""
+        if self._copies is None:
+            raise self._error("only a copy is used in a with statement", "with s.copy() as c:")
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Gather the copy's new variables."""
+        if self._copies is not None and raised[0] is None:
+            self._copies.join()
 
     def join(self, children: "EagerForks", mode: str) -> None:
         """Join children into this state."""

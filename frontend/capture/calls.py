@@ -4,7 +4,7 @@ import ast
 import builtins
 from typing import Any
 
-from lmc.frontend.capture.emitter import describe, kind_of
+from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.inline import Inlining
 from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.types import FRESH_CALLS, PICKING_CALLS, call_type
@@ -27,7 +27,7 @@ from lmc.frontend.capture.values import (
 )
 from lmc.ir.core import Value
 from lmc.ir.evaluate import FUNCTIONS
-from lmc.ir.types import INT, PY, Type, list_of
+from lmc.ir.types import INT, PY, TEXT, Type, list_of
 
 CONSUMERS = frozenset({
     "list", "tuple", "set", "sorted", "sum", "min", "max", "dict", "enumerate", "zip", "reversed",
@@ -175,6 +175,8 @@ class Calls(Inlining):
         """Make a val.call of a function without effects."""
         keywords = keywords or {}
         every = [*arguments, *keywords.values()]
+        if name == "str" and len(every) == 1 and is_state(every[0]):
+            return self._shown(every[0], node)
         if name in ("len", "list", "bool") and any(has_states(kind_of(a)) for a in every):
             return self._states_call(name, every, node)
         operands = [self.read(value, node) for value in every]
@@ -187,6 +189,16 @@ class Calls(Inlining):
         if name in PICKING_CALLS:
             return self.borrowed(made, [cell for value in every for cell in cells_of(value)])
         return self.derived(made, every)
+
+    def _shown(self, place: Abstract, node: ast.AST) -> Abstract:
+        """str(s), as the reference frontend shows a state."""
+        found = self.emit("lm.text", [self.content(place, node)], [TEXT], node)[0]
+        for left, right in (("ProgramState(", None), (None, ")")):
+            operands = [
+                found if word is None else self.constant(word, node) for word in (left, right)
+            ]
+            found = self.emit("val.binary", operands, [TEXT], node, op="+")[0]
+        return Plain(found)
 
     def _states_call(self, name: str, every: list[Abstract], node: ast.AST) -> Abstract:
         """len(forks), list(forks), bool(states)."""

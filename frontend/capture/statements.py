@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -329,6 +330,8 @@ class Statements(Assignment):
             self.store.names[self.frame.id, alias.asname or alias.name] = found
 
     def _module(self, name: str, node: ast.stmt) -> Any:
+        if name.partition(".")[0] == "lmc":
+            return importlib.import_module(name)  # our own modules do nothing when imported
         module = sys.modules.get(name, MISSING)
         if module is MISSING:
             self.fail(node, f"the module '{name}' is not imported yet, and capture runs nothing",

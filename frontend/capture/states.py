@@ -266,7 +266,11 @@ class States(Loops):
         if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
             return None
         place = self.place(call.func.value)
-        if not is_state(place) or item.optional_vars is not None:
+        if not is_state(place):
+            return None
+        if call.func.attr == "copy" and isinstance(item.optional_vars, ast.Name):
+            return self._copied(place, call, item.optional_vars)
+        if item.optional_vars is not None:
             return None
         role = call.func.attr
         if role in ROLES and not call.args and not call.keywords:
@@ -275,6 +279,18 @@ class States(Loops):
         if role == "var_scope" and len(call.args) == 1:
             return self._scope(place, call)
         return None
+
+    def _copied(self, place: Abstract, call: ast.Call, target: ast.Name) -> Callable[[], None]:
+        """with s.copy() as c: a fork of one that is joined at the end."""
+        self._arguments(call, "fork")
+        group = self.fork(place, None, call)
+        child = self.element(self._ref(group), Known(0), call)
+        self.assign_name(target.id, child, call)
+
+        def close() -> None:
+            self.join_group(group, [], call)
+
+        return close
 
     def _scope(self, place: Abstract, call: ast.Call) -> Callable[[], None]:
         name = self.name_of(call.args[0])

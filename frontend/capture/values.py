@@ -87,7 +87,8 @@ class Cell:
     """One object of the program that can change; its content is the latest SSA value.
 
     `external` says why objects in it must not be changed (they belong to somebody else): those
-    `external_depth` levels down and deeper, where 0 is the object itself. The children of a
+    `external_depth` levels down and deeper, where 0 is the object itself. `doubled` and
+    `doubled_depth` say the like of objects that may stand twice below. The children of a
     fork know their `parent`, the state that they came from.
     """
 
@@ -95,6 +96,8 @@ class Cell:
     hint: str = ""
     external: str | None = None
     external_depth: int = 0
+    doubled: str | None = None
+    doubled_depth: int = 0
     from_host: bool = False
     parent: "Ref | Element | None" = None
 
@@ -102,6 +105,17 @@ class Cell:
         """Note that objects at a depth and below must not be changed."""
         if reason and (self.external is None or depth < self.external_depth):
             self.external, self.external_depth = reason, depth
+
+    def double(self, reason: str | None, depth: int) -> None:
+        """Note that one object may stand twice at a depth or below."""
+        if reason and (self.doubled is None or depth < self.doubled_depth):
+            self.doubled, self.doubled_depth = reason, depth
+
+    def take_marks(self, other: "Cell", shift: int, *, least: int = 0) -> None:
+        """Take over what another cell knows of objects that lie `shift` levels deeper here."""
+        self.bar(other.external, max(least, other.external_depth + shift))
+        if other.doubled_depth + shift >= 1:
+            self.double(other.doubled, max(1, least, other.doubled_depth + shift))
 
     def __repr__(self) -> str:
         return f"Cell({self.kind}, {self.hint!r})"
