@@ -118,7 +118,8 @@ class GenResult:
     `token_ids` are the sampled ids that lie wholly before the cut made by a stop string or
     a broken character; `tail` is the text left of the cut inside the cut token, so that
     `text` = decode(token_ids) + tail. An end token is in neither. `complete` is False when
-    a constraint was cut before a full match. `logprobs` has one entry per id of
+    a constraint was cut: before a full match, or by the token limit where it could have gone on
+    ("12" may be the beginning of a longer number). `logprobs` has one entry per id of
     `token_ids`, when asked for; `top_logprobs` the (id, log-probability) pairs of the
     likeliest tokens at each of these places, likeliest first (where `max_tokens` is 0: at
     the place after the context). `prompt_logprobs` has one entry per id of the context from

@@ -130,9 +130,11 @@ class Walk:
         )
 
     def _is_complete(self) -> bool:
-        """Whether the kept text is a full match of the constraint."""
+        """Whether the kept text is a full match of the constraint that nothing was cut from."""
         if self._constraint is None or self._matcher is None:
             return True
+        if self._reason == "length":
+            return False
         if self._stream.kept_len == len(self._output):
             return self._matcher.can_end()
         return self._constraint.dfa.matches(self._stream.text.encode())

@@ -228,9 +228,14 @@ class Generation(Request):
         self._show(self._stream.finish())
 
     def _is_complete(self) -> bool:
-        """Whether the text is a full match of the constraint."""
+        """Whether the text is a full match of the constraint that nothing was cut from.
+
+        At the token limit the constraint could have gone on, or the call had ended before.
+        """
         if self.matcher is None or self._constraint is None:
             return True
+        if self._reason == "length":
+            return False
         if self._stream.kept_len == len(self._output):
             return self.matcher.can_end()
         cursor = self._constraint.matcher()

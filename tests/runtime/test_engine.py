@@ -145,7 +145,7 @@ def test_no_tokens_asked_for_means_no_step(fakes):
         )
     assert model.batches == []
     assert (free.text, free.token_ids, free.finish_reason) == ("", (), "length")
-    assert (full.complete, partial.complete) == (True, False)
+    assert (full.complete, partial.complete) == (False, False), "both could have gone on"
 
 
 def test_an_empty_context_reads_the_stand_in_token(fakes):
@@ -272,15 +272,17 @@ def test_a_fully_forced_text_needs_no_step_unless_logprobs_are_wanted(fakes):
 
 def test_a_limit_under_a_constraint_says_so(fakes):
     with fakes.make_engine() as engine:
-        cut, lucky = fakes.run_all(
+        cut, open_end, whole = fakes.run_all(
             engine,
             [
                 fakes.gen(PROMPT, constraint=regex("[a-z]{20}[0-9]"), max_tokens=4),
                 fakes.gen(PROMPT, constraint=regex("[a-z]*"), max_tokens=4, ignore_eos=True),
+                fakes.gen(PROMPT, constraint=regex("[a-z]{4}"), max_tokens=4),
             ],
         )
     assert (cut.finish_reason, cut.complete, cut.usage.output_tokens) == ("length", False, 4)
-    assert (lucky.finish_reason, lucky.complete) == ("length", True)
+    assert (open_end.finish_reason, open_end.complete) == ("length", False), "a match, but cut"
+    assert (whole.finish_reason, whole.complete) == ("stop", True)
 
 
 def test_a_stop_inside_a_constraint_tells_whether_the_rest_still_matches(fakes):
@@ -516,8 +518,9 @@ def test_logits_that_are_not_finite_end_their_own_call_only(fakes):
     calls = [fakes.gen([3 + i] * 9, max_tokens=6, ignore_eos=True) for i in range(3)]
     with fakes.make_engine(model) as engine:
         waiters = [fakes.Waiter() for _ in calls]
-        gate = threading.Event()
-        engine._post(gate.wait)  # all three come into the same step
+        gate, is_held = threading.Event(), threading.Event()
+        engine._post(lambda: (is_held.set(), gate.wait()))  # all three come into the same step
+        assert is_held.wait(60)
         for call, waiter in zip(calls, waiters, strict=True):
             engine.submit_gen(call, waiter)
         gate.set()

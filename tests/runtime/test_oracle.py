@@ -85,7 +85,7 @@ def test_answers_hold_what_the_tokenizer_says():
             assert len(result.logprobs) == len(result.token_ids)
         if call.constraint is not None:
             is_match = re.fullmatch(call.constraint.source, result.text) is not None
-            assert result.complete == is_match
+            assert result.complete == (is_match and result.finish_reason != "length")
             assert is_match or result.finish_reason == "length" or result.matched_stop
 
 
@@ -110,7 +110,8 @@ def test_lengths_follow_the_parameters():
     nothing = oracle.generate(gen(max_tokens=0))
     assert (nothing.token_ids, nothing.text, nothing.finish_reason) == ((), "", "length")
     assert not oracle.generate(gen(constraint="a+", max_tokens=0)).complete
-    assert oracle.generate(gen(constraint="a*", max_tokens=0)).complete
+    assert not oracle.generate(gen(constraint="a*", max_tokens=0)).complete
+    assert oracle.generate(gen(constraint="a{0}", max_tokens=1)).complete
 
 
 def test_scripts_answer_by_name():
