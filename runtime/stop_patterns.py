@@ -15,6 +15,7 @@ from functools import lru_cache
 
 from lmc.errors import ConstraintError
 from lmc.ir.automata import DEAD, ByteDfa, compile_regex, context_needed
+from lmc.ir.automata.minimise import MatchesNothingError
 
 MAX_STATES = 20_000
 MAX_CONTEXT = 16
@@ -26,11 +27,12 @@ class StopPattern:
     """A compiled pattern.
 
     `automata[k]` reads k characters that stand before a match, then the match; the last
-    one serves for all places further on. There is one only where nothing looks back.
+    one serves for all places further on. There is one only where nothing looks back; None
+    where no match can begin so near to the text's start.
     """
 
     source: str
-    automata: tuple[ByteDfa, ...]
+    automata: tuple[ByteDfa | None, ...]
 
 
 @lru_cache(maxsize=256)
@@ -46,10 +48,20 @@ def compile_stop_pattern(source: str) -> StopPattern:
             f"stop_regex {source!r:.80} looks back over more than {MAX_CONTEXT} characters",
             hint="shorten its look-behind",
         )
-    sizes = range(context + 1)
-    return StopPattern(
-        source, tuple(compile_regex(source, after=size, max_states=MAX_STATES) for size in sizes)
-    )
+    automata = tuple(_automaton(source, size) for size in range(context + 1))
+    if automata == (None,) * len(automata):
+        raise ConstraintError(
+            f"stop_regex {source!r:.80} matches no text at all",
+            hint="what follows a match is not known when it ends; look-ahead cannot see it",
+        )
+    return StopPattern(source, automata)
+
+
+def _automaton(source: str, after: int) -> ByteDfa | None:
+    try:
+        return compile_regex(source, after=after, max_states=MAX_STATES)
+    except MatchesNothingError:
+        return None
 
 
 class PatternWatch:
@@ -62,7 +74,7 @@ class PatternWatch:
     def __init__(self, pattern: StopPattern) -> None:
         self._automata = pattern.automata
         self._before = ""
-        self._open: dict[tuple[int, int], int] = {}
+        self._open: dict[tuple[ByteDfa, int], int] = {}
         self.source = pattern.source
 
     def skip(self, text: str) -> None:
@@ -73,18 +85,24 @@ class PatternWatch:
         """Read the character at a position; return where the leftmost match it ends begins."""
         which = min(len(self._before), len(self._automata) - 1)
         seen = self._before[len(self._before) - which :].encode()
-        begun = self._automata[which].step(0, seen)
-        if begun != DEAD:
-            self._open.setdefault((which, begun), position)
+        opening = self._automata[which]
+        if opening is not None:
+            begun = opening.step(opening.start, seen)
+            if begun != DEAD:
+                self._open.setdefault((opening, begun), position)
         self.skip(char)
-        data, alive = char.encode(), {}
+        return self._advance(char.encode())
+
+    def _advance(self, data: bytes) -> int | None:
+        """Move every match in progress over a character; return where one that ends begins."""
+        alive: dict[tuple[ByteDfa, int], int] = {}
         found: int | None = None
-        for (index, state), begin in self._open.items():
-            after = self._automata[index].step(state, data)
+        for (automaton, state), begin in self._open.items():
+            after = automaton.step(state, data)
             if after == DEAD:
                 continue
-            alive[index, after] = min(begin, alive.get((index, after), begin))
-            if self._automata[index].is_accepting(after):
+            alive[automaton, after] = min(begin, alive.get((automaton, after), begin))
+            if automaton.is_accepting(after):
                 found = begin if found is None else min(found, begin)
         self._open = alive
         return found

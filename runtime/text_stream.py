@@ -179,23 +179,27 @@ class TextStream:
 
     def _scan(self, chars: str) -> str:
         """Look for stops in new characters; return what is safe now."""
+        end = len(self._held)
+        self._held += chars
         for char in chars:
-            self._held += char
-            stop = self._completed(char)
+            end += 1
+            stop = self._completed(char, end)
             if stop is not None:
                 return self._stop_at(*stop)
         safe = min([len(self._held) - self._automaton.depth[self._state], *self._begun()])
         piece, self._held = self._held[:safe], self._held[safe:]
         return self._show(piece)
 
-    def _completed(self, char: str) -> tuple[int, str] | None:
-        """Read a character; return the stop it completes: where in the held text, and which."""
-        automaton, end = self._automaton, len(self._held)
-        self._state = automaton.step(self._state, char)
+    def _completed(self, char: str, end: int) -> tuple[int, str] | None:
+        """Read the character before `end`; return the stop it completes: where, and which.
+
+        Places are those in the held text.
+        """
+        self._state = self._automaton.step(self._state, char)
         found: tuple[int, str] | None = None
-        size = automaton.found[self._state]
+        size = self._automaton.found[self._state]
         if size:
-            found = end - size, self._held[end - size :]
+            found = end - size, self._held[end - size : end]
         for watch in self._watches:
             begin = watch.step(char, self._shown_len + end - 1)
             if begin is not None and (found is None or begin - self._shown_len < found[0]):

@@ -16,6 +16,10 @@ from lmc.ir.automata.determinise import DEAD, CharDfa
 UNBOUNDED = -1
 
 
+class MatchesNothingError(ConstraintError):
+    """A pattern that no text at all matches."""
+
+
 def minimise(dfa: CharDfa, budget: Budget) -> CharDfa:
     """Return the minimal automaton, states numbered in breadth-first order.
 
@@ -105,7 +109,7 @@ def _live(dfa: CharDfa) -> CharDfa:
     before = _before(_edges(dfa.rows), len(dfa.rows))
     alive = np.array(_shortest(before, dfa.accepting)) >= 0
     if not alive[0]:
-        raise ConstraintError(
+        raise MatchesNothingError(
             "regex matches no text at all", hint="look for contradicting anchors or look-around"
         )
     numbers = np.full(len(alive) + 1, DEAD, dtype=np.int32)  # the last entry serves DEAD

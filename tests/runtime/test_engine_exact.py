@@ -35,6 +35,13 @@ def mixed_calls(fakes, prompts, *, max_tokens, num_options=3):
             "stop": ((), ("e",), ("th", "1"))[index % 3],
             "ignore_eos": index % 5 == 0,
             "key": index * 7919,
+            "frequency_penalty": (0.0, 0.7)[index % 2],
+            "presence_penalty": (0.0, 0.0, 0.4)[index % 3],
+            "repetition_penalty": (1.0, 1.3, 1.0, 0.8)[index % 4],
+            "logit_bias": ((), ((5, 2.5), (9, -3.0)))[index % 2],
+            "stop_regex": ((), ("[aeiou]{2}",), ())[index % 3],
+            "top_logprobs_num": (3, 0, 1, 0)[index % 4],
+            "logprob_start_len": (0, -1, len(prompt) // 2, -1)[index % 4],
         }
         if index % 4 >= 2:
             options["constraint"] = Constraint("regex", PATTERNS[index % 3])
