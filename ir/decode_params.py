@@ -81,7 +81,7 @@ def merge_params(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[st
     """
     mine = check_params(own)
     merged = check_params(defaults) | mine
-    most = merged.get("max_tokens", SamplingParams.max_tokens)
+    most = merged.get("max_tokens", SamplingParams().max_tokens)
     if "min_tokens" in mine:
         check_together({"min_tokens": mine["min_tokens"], "max_tokens": most})
     elif "min_tokens" in merged:

@@ -134,16 +134,16 @@ class PieceBuilder(Expressions):
         """Mark the generations whose reasoning is taken away."""
         found = self.expression(given["expr"]) if "expr" in given else Known(None)
         parts = () if found == Known(None) else self.pieces(found, given["expr"]).parts
+        model_type = self.static(given["model_type"]) if "model_type" in given else None
         try:
-            kind = reasoning_kind(self.static(given["model_type"]) if "model_type" in given else None)
+            kind = reasoning_kind(model_type)
             for part in parts:
-                check_splits(dict(part.params) | {name: MISSING for name, _ in part.dynamic
-                                                  if name in ("n", "type")})  # fmt: skip
+                late = {name: MISSING for name, _ in part.dynamic}
+                check_splits(dict(part.params) | late)
         except UsageError as error:
             self._refuse(node, error.message, error.hint)
-        return Pieces(tuple(
-            replace(part, reasoning=kind) if part.kind == "gen" else part for part in parts
-        ))  # fmt: skip
+        marked = (replace(p, reasoning=kind) if p.kind == "gen" else p for p in parts)
+        return Pieces(tuple(marked))
 
     def _select(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         if "choices" not in given:
@@ -219,7 +219,7 @@ class PieceBuilder(Expressions):
         values = [self.static(item) for item in node.values]
         if any(item is MISSING for item in (*keys, *values)):
             return MISSING
-        return [[one, other] for one, other in zip(keys, values, strict=True)]
+        return dict(zip(keys, values, strict=True))
 
     def name_of(self, node: ast.expr) -> str | Value | None:
         """Return a variable's name: a constant, or the value that it has at run time."""

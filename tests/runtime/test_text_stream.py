@@ -150,11 +150,11 @@ def test_feeding_an_ended_stream_raises():
 
 def seconds_for(count, piece, stops):
     stream = TextStream(Pieces(piece), stops)
-    begun = time.perf_counter()
+    begun = time.thread_time()
     for _ in range(count):
         stream.feed(0)
     stream.finish()
-    return time.perf_counter() - begun
+    return time.thread_time() - begun
 
 
 @pytest.mark.parametrize("piece", [b"\xff", b"ab"])
