@@ -98,12 +98,13 @@ _lm.add(
 _lm.add(
     "gen",
     "Generate. `params` are the decode parameters given in the source (fields of SamplingParams, "
-    "n, regex, type); those named in `dynamic` come as operands after the state, in that order "
+    "n, seed, regex, type; see decode_params); those named in `dynamic` come as operands after the state, in that order "
     "('name' may be among them). Unset ones take the run's defaults, then SamplingParams'. "
     "Results: the state with the generated run (the first of n samples) and the variable set; the "
     "value (str; a list of n for n > 1; parsed for type int/float/bool); the meta dict "
     "{finish_reason, matched_stop, complete, prompt_tokens, completion_tokens, token_ids, "
-    "logprobs} (a list of n for n > 1). Counts one ordinal of its lineage.",
+    "logprobs, and with log-probabilities those of call_meta} (a list of n for n > 1). Counts one "
+    "ordinal of its lineage.",
     operands=(STATE,),
     rest=True,
     results=(STATE, None, META),
@@ -114,7 +115,7 @@ _lm.add(
     "select",
     "Choose the likeliest of a list of strings (second operand) by `params` choices_method "
     "(default token_length_normalized), first wins ties. The text is appended as text. Meta: "
-    "{choices, scores, logprobs, finish_reason}. Counts one ordinal.",
+    "{choices, scores, logprobs, finish_reason, ...}, see call_meta. Counts one ordinal.",
     operands=(STATE, None),
     rest=True,
     results=(STATE, TEXT, META),

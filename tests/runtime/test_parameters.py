@@ -292,3 +292,70 @@ def test_stop_patterns_in_streams():
     assert "".join(pieces) == result["x"] == "alpha 12 beta "
     assert result.text() == "Say: alpha 12 beta !"
     assert result.state.get_meta_info("x")["matched_stop"] == r"[0-9]+\."
+
+
+def test_parameters_survive_the_artifact(tmp_path):
+    """The same calls and metas from the file, without the source."""
+    oracle = Oracle()
+    compiled = lmc.compile(constants, target=oracle.target)
+    compiled.save(tmp_path / "constants.lmc")
+    loaded = lmc.load(tmp_path / "constants.lmc")
+    expected = constants.run("A question. ", backend=oracle, seed=9)
+    found = loaded.run("A question. ", backend=oracle, seed=9)
+    assert found.value == expected.value
+    assert [record.call for record in found.calls] == [record.call for record in expected.calls]
+
+
+@lmc.function
+def on_the_model(s):
+    s += "The capital of France is" + lmc.gen(
+        "plain", max_tokens=6, temperature=0, return_logprob=True, top_logprobs_num=2,
+        logprob_start_len=0,
+    )  # fmt: skip
+    metas = [s.get_meta_info("plain")]
+    for _ in range(2):
+        f = s.copy()
+        f += " It is" + lmc.gen("biased", max_tokens=3, temperature=0, logit_bias={" cheese": 50.0})
+        f += lmc.gen(
+            "fined", max_tokens=12, temperature=0, frequency_penalty=2.0, presence_penalty=2.0,
+            repetition_penalty=1.5, min_tokens=12,
+        )  # fmt: skip
+        f += lmc.gen("cut", max_tokens=40, temperature=0.8, seed=5, stop_regex=r"[.,]\s|\n+")
+        f += lmc.gen("both", max_tokens=20, regex=r"[a-z ]{4,30}", stop=["e"], temperature=0)
+        metas += [[f[x], f.get_meta_info(x)] for x in ("biased", "fined", "cut", "both")]
+    return metas
+
+
+@pytest.mark.model
+def test_the_real_model_in_every_mode(tmp_path):
+    """Same metas compiled, eager, from a cold cache, a warm one, and beside other instances."""
+    from model_support import smollm, smollm_path
+
+    from lmc.codegen.target import load_target
+    from lmc.runtime.engine.engine import Engine
+
+    with Engine(smollm(), load_target(smollm_path()), num_slots=4096) as engine:
+        cold = on_the_model.run(backend=engine, seed=1).value
+        assert on_the_model.run(backend=engine, seed=2).value == cold, (
+            "only a seed of its own draws"
+        )
+        assert on_the_model.run(backend=engine, seed=1, mode="eager").value == cold
+        engine.flush_cache()
+        batch = list(on_the_model.run_batch([{}] * 4, backend=engine, seed=1))
+        assert batch[0].value == cold
+        engine.check()
+    plain, *rest = cold
+    assert plain["input_token_logprobs"][0] == (None, plain["input_token_logprobs"][0][1], "The")
+    assert len(plain["input_token_logprobs"]) == plain["prompt_tokens"] == 5
+    assert all(value < 0 for value, _, _ in plain["input_token_logprobs"][1:])
+    for (value, token_id, _), top in zip(
+        plain["output_token_logprobs"], plain["output_top_logprobs"], strict=True
+    ):
+        assert top[0][:2] == (value, token_id), "greedy takes the likeliest"
+        assert top[0][0] >= top[1][0]
+    values = dict(zip(("biased", "fined", "cut", "both"), rest[:4], strict=True))
+    assert values["biased"][0] == " cheese cheese cheese"
+    assert len(set(values["fined"][1]["token_ids"])) == 12, "no token twice"
+    assert not re.search(r"[.,]\s|\n+", values["cut"][0])
+    assert "e" not in values["both"][0]
+    assert values["cut"] != rest[6], "another place in the program draws anew"
