@@ -35,7 +35,8 @@ class Budget:
         """Raise if an automaton of `count` states is too large, or time is up."""
         if count > self.max_states:
             raise ConstraintError(
-                f"{self.subject} is too complex: its automaton needs more than {self.max_states} states",
+                f"{self.subject} is too complex: its automaton needs more than "
+                f"{self.max_states} states",
                 hint="bound repetitions of overlapping parts more tightly, or split the text",
             )
         self.tick()
@@ -44,7 +45,8 @@ class Budget:
         """Raise if the pattern unrolls to too many nodes."""
         if count > MAX_NODES:
             raise ConstraintError(
-                f"{self.subject} is too complex: its repetitions unroll to more than {MAX_NODES} parts",
+                f"{self.subject} is too complex: its repetitions unroll to more than "
+                f"{MAX_NODES} parts",
                 hint="use smaller repetition counts",
             )
         self.tick()
@@ -54,7 +56,8 @@ class Budget:
         self._items += items
         if self._items > MAX_ITEMS:
             raise ConstraintError(
-                f"{self.subject} is too complex: its automaton is built from more than {MAX_ITEMS} parts",
+                f"{self.subject} is too complex: its automaton is built from more than "
+                f"{MAX_ITEMS} parts",
                 hint="bound repetitions of overlapping parts more tightly, or split the text",
             )
 

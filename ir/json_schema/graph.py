@@ -1,5 +1,6 @@
 """A nondeterministic automaton over bytes under construction, and its way to a minimal one."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -17,23 +18,38 @@ NODES_PER_STATE = 2
 
 
 class Graph:
-    """Nodes with edges by bytes and empty moves."""
+    """Nodes with edges by bytes and empty moves; copies of templates are looked up, not made."""
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self.edges: list[list[Edge]] = []
-        self.moves: list[list[int]] = []
+        self.count = 0
+        self.edges: dict[int, list[Edge]] = {}
+        self.moves: dict[int, list[int]] = {}
+        self.bases: list[int] = []
+        self.templates: list[Template] = []
 
     def node(self) -> int:
         """Return a new node."""
-        self.edges.append([])
-        self.moves.append([])
-        self.budget.check_states(len(self.edges) // NODES_PER_STATE)
-        return len(self.edges) - 1
+        made = self.count
+        self.edges[made] = []
+        self.count += 1
+        if made % 256 == 0:
+            self.budget.check_states(made // NODES_PER_STATE)
+        return made
 
     def move(self, start: int, end: int) -> None:
         """Let `start` go on as `end`."""
-        self.moves[start].append(end)
+        self.moves.setdefault(start, []).append(end)
+
+    def out(self, node: int) -> list[Edge]:
+        """Return the edges of a node."""
+        found = self.edges.get(node)
+        if found is None:
+            place = bisect_right(self.bases, node) - 1
+            base = self.bases[place]
+            inner = self.templates[place].edges[node - base]
+            found = [(low, high, target + base) for low, high, target in inner]
+        return found
 
     def chain(self, start: int, data: bytes, end: int) -> None:
         """Lead from `start` to `end` by the given bytes."""
@@ -48,12 +64,11 @@ class Graph:
 
     def copy(self, template: "Template", start: int, end: int) -> None:
         """Lead from `start` to `end` by the texts of a template."""
-        base = len(self.edges)
-        self.edges.extend(
-            [(low, high, target + base) for low, high, target in edges] for edges in template.edges
-        )
-        self.moves.extend([] for _ in template.edges)
-        self.budget.check_states(len(self.edges) // NODES_PER_STATE)
+        base = self.count
+        self.bases.append(base)
+        self.templates.append(template)
+        self.count += len(template.edges)
+        self.budget.check_states(self.count // NODES_PER_STATE)
         self.move(start, base)
         for final in template.finals:
             self.move(base + final, end)
@@ -67,6 +82,16 @@ class Template:
     def __init__(self, edges: list[list[Edge]], finals: Sequence[int]) -> None:
         self.edges = edges
         self.finals = finals
+
+    @classmethod
+    def of_dfa(cls, dfa: ByteDfa) -> "Template":
+        """Return an automaton as a piece."""
+        edges: list[list[Edge]] = []
+        for row in dfa.table[:, dfa.classes]:
+            cuts = [0, *(np.flatnonzero(np.diff(row)) + 1).tolist(), 256]
+            spans = zip(cuts, cuts[1:], row[cuts[:-1]].tolist(), strict=False)
+            edges.append([(a, b - 1, target) for a, b, target in spans if target != DEAD])
+        return cls(edges, np.flatnonzero(dfa.accepting).tolist())
 
 
 def to_dfa(graph: Graph, start: int, end: int, budget: Budget) -> ByteDfa | None:
@@ -114,11 +139,11 @@ class _Subsets:
         """Find all reachable sets and their edges."""
         self._number(self._closure(start))
         for number, nodes in enumerate(self.pending):
-            edges = self.graph.edges
+            out = self.graph.out
             if len(nodes) == 1:
-                found = edges[nodes[0]]
+                found = out(nodes[0])
             else:
-                found = [edge for node in nodes for edge in edges[node]]
+                found = [edge for node in nodes for edge in out(node)]
             found = sorted(found) if len(found) > 1 else found
             if all(a[1] < b[0] for a, b in pairwise(found)):
                 for low, high, target in found:
@@ -161,13 +186,13 @@ class _Subsets:
         found = self.closures.get(node)
         if found is not None:
             return found
-        edges, moves = self.graph.edges, self.graph.moves
+        graph, moves = self.graph, self.graph.moves
         seen, stack, kept = {node}, [node], []
         while stack:
             here = stack.pop()
-            if edges[here] or here == self.end:
+            if here == self.end or graph.edges.get(here, True):
                 kept.append(here)
-            for after in moves[here]:
+            for after in moves.get(here, ()):
                 if after not in seen:
                     seen.add(after)
                     stack.append(after)

@@ -9,7 +9,7 @@ from lmc.ir.automata.budget import Budget
 from lmc.ir.json_schema import numbers as num
 from lmc.ir.json_schema import patterns
 from lmc.ir.json_schema import textset as txt
-from lmc.ir.json_schema.graph import Graph, Template
+from lmc.ir.json_schema.graph import Graph, Template, to_dfa
 from lmc.ir.json_schema.numbers import NumberSet
 from lmc.ir.json_schema.reader import Reader
 from lmc.ir.json_schema.shapes import Conj
@@ -53,10 +53,14 @@ class Lowering:
         self.graph = Graph(budget)
         self.was_cut = False
         self.is_recursive = False
+        self.is_free = False
         self._inside: Counter[Conj] = Counter()
 
     def value(self, conj: Conj, start: int, end: int) -> None:
         """Lead from `start` to `end` by the texts of the values that fulfil `conj`."""
+        if not conj and not self.is_free:
+            self.graph.copy(self._free(), start, end)
+            return
         # Here to break an import cycle: both parts call back for the values inside.
         from lmc.ir.json_schema.arrays import lower_array
         from lmc.ir.json_schema.objects import lower_object
@@ -80,6 +84,21 @@ class Lowering:
         for made in shape.objects:
             lower_object(self, made, start, end)
         self._inside[conj] -= 1
+
+    def _free(self) -> Template:
+        """Return the texts of any value, nested up to the limit; built once."""
+        key = (self.comma, self.colon, self.limits.free_depth)
+        if key not in _FREE:
+            budget = Budget(max_states=MAX_FREE_STATES, max_seconds=60.0)
+            separators = (self.comma.decode(), self.colon.decode())
+            other = Lowering(self.reader, budget, self.limits, separators, False)
+            other.is_free = True
+            start, end = other.graph.node(), other.graph.node()
+            other.value((), start, end)
+            dfa = to_dfa(other.graph, start, end, budget)
+            assert dfa is not None, "there are values"
+            _FREE[key] = Template.of_dfa(dfa)
+        return _FREE[key]
 
     def _number(self, numbers: NumberSet, start: int, end: int) -> None:
         if numbers.words is not None:
@@ -125,6 +144,8 @@ def spell(text: str) -> bytes:
         ) from None
 
 
+MAX_FREE_STATES = 100_000
+_FREE: dict[tuple[bytes, bytes, int], Template] = {}
 _TEMPLATES: dict[tuple[bytes, frozenset[str], int], Template] = {}
 _MAX_KEPT = 128
 
