@@ -5,8 +5,9 @@ implementations as compiled runs, one op at a time, and the body waits only wher
 read. So calls on independent states run side by side here as well.
 """
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from typing import Any
 
 from lmc.codegen.plan import Step
@@ -19,13 +20,18 @@ from lmc.runtime.executor.code import code_step
 from lmc.runtime.executor.control_ops import check_depth
 from lmc.runtime.executor.executor import checked_defaults
 from lmc.runtime.executor.host import HostFunctions
+from lmc.runtime.executor.instance import Instance
 from lmc.runtime.executor.operations import OPERATIONS
-from lmc.runtime.executor.run import OnEvent, Run
+from lmc.runtime.executor.run import Run
+from lmc.runtime.executor.runner import Runner, Sessions, Start, kept
 from lmc.runtime.executor.session import Job, Session
 from lmc.runtime.executor.slots import Slot, StateHandle, known
 from lmc.runtime.executor.task import Frame, Scope, Task
 from lmc.runtime.origins import Origin
 from lmc.runtime.result import RunResult
+
+MAX_BODIES = 32
+"""Bodies of one batch that run at a time, each on a thread of its own."""
 
 
 class EagerRun:
@@ -33,7 +39,7 @@ class EagerRun:
 
     def __init__(self, session: Session, job: Job, folder: str) -> None:
         self._session = session
-        self._job = job
+        self.job = job
         self.folder = folder
         self._num_ops = 0
         self.read_origins: list[Origin | None] = []
@@ -52,7 +58,11 @@ class EagerRun:
         num_values: int = 0,
         gives_state: bool = True,
     ) -> list[Slot]:
-        """Start an op and return its outputs: a state, if it gives one, then values."""
+        """Start an op and return its outputs: a state, if it gives one, then values.
+
+        Raises what ended the run, if something has, and what is wrong with the inputs.
+        """
+        self.job.check()
         slots = [known(value) for value in inputs]
         states = (len(slots),) if gives_state else ()
         num_outputs = num_values + len(states)
@@ -63,34 +73,80 @@ class EagerRun:
         )
         code = code_step(step, OPERATIONS, location=self.locate())
         self._num_ops += 1
-        frame = Frame(self._job.run, slots, (self._num_ops,), scope)
+        frame = Frame(self.job.run, slots, (self._num_ops,), scope)
         task = Task(frame, code, 0)
+        is_sound = _is_sound(task)
         self._session.loop.post(task.start)
-        return slots[len(inputs) :]
+        made = slots[len(inputs) :]
+        if not is_sound:
+            self.wait(made[0].value.content if gives_state else made[0])
+        return made
 
     def wait(self, slot: Slot) -> Any:
         """Wait for a value; what failed is raised here."""
-        self._job.wait_for(slot)
+        self.job.wait_for(slot)
         if slot.failure is not None:
             raise slot.failure.error
         self.read_origins.append(slot.origin)
         return slot.value
 
+    def end(self, root: StateHandle, value: Any) -> None:
+        """Let the run end once everything is there."""
+        slots = [known(root), known(to_handles(value))]
+        self._session.loop.post(lambda: self.job.begin(lambda run: slots, self.read_origins))
+
     def finish(self, root: StateHandle, value: Any) -> RunResult:
         """Wait for everything and return the result."""
-        slots = [known(root), known(to_handles(value))]
-        self._session.loop.post(lambda: self._job.begin(lambda run: slots, self.read_origins))
-        return self._job.wait()
+        self.end(root, value)
+        return self.job.wait()
+
+
+def _is_sound(task: Task) -> bool:
+    """Whether an op's inputs are such that it can be carried out, all of them being known."""
+    check = task.step.operation.check
+    if check is None:
+        return True
+    try:
+        check(task)
+    except LmcError:
+        return False
+    return True
 
 
 class Context:
-    """The program that is running: its run, its root state, its scope."""
+    """The program that is running: its run, its root state, its scope, its function."""
 
-    def __init__(self, run: EagerRun, scope: Scope) -> None:
+    def __init__(self, run: EagerRun, scope: Scope, function: Callable[..., Any]) -> None:
         self.run = run
         self.scope = scope
+        self._function = function
         handle = run.apply("lm.prompt", (), {}, scope)[0].value
         self.root = EagerState(run, scope, handle, scope.lineage)
+
+    def call(self, args: Mapping[str, Any]) -> Any:
+        """Call the body; what it raises itself becomes an error at its line."""
+        token = _current.set(self)
+        try:
+            return self._function(self.root, **args)
+        except LmcError as error:
+            if error.location is None:
+                error.location = raised_at(error, self.run.folder)
+            raise
+        except Exception as error:
+            location = raised_at(error, self.run.folder)
+            raise RunError(f"{type(error).__name__}: {error}", location=location) from error
+        finally:
+            _current.reset(token)
+
+    def call_and_finish(self, args: Mapping[str, Any]) -> None:
+        """Call the body and end the run with what it gives or raises."""
+        try:
+            value = self.call(args)
+        except BaseException as error:
+            # Raised again where somebody waits for the run.
+            self.run.job.fail(error)
+        else:
+            self.run.end(self.root.handle, value)
 
 
 _current: ContextVar[Context | None] = ContextVar("lmc_eager_context", default=None)
@@ -147,45 +203,70 @@ def to_handles(value: Any) -> Any:
     return value
 
 
-def run_eager(
-    backend: Backend,
-    function: Callable[..., Any],
-    args: Mapping[str, Any],
-    *,
-    seed: int,
-    instance: int = 0,
-    defaults: Mapping[str, Any] | None = None,
-    on_event: OnEvent | None = None,
-) -> RunResult:
-    """Run a program's Python function, whose first parameter is the state.
+class EagerRunner(Runner):
+    """Runs a program's Python function, whose first parameter is the state.
 
-    Args:
-        backend: what answers the model calls.
-        function: the body.
-        args: its other arguments by name.
-        seed: with `instance`, what random keys derive from: the same as in a compiled run.
-        instance: place in a batch.
-        defaults: decode parameters for generations that do not set their own.
-        on_event: called as (kind, name, text, lineage) on the executor's thread.
+    One run goes on in the caller's thread; others, and those with a time limit, each have a
+    thread of their own for the body.
+    """
+
+    max_concurrent = MAX_BODIES
+
+    def __init__(
+        self,
+        backend: Backend,
+        function: Callable[..., Any],
+        sessions: Sessions | None = None,
+    ) -> None:
+        super().__init__(sessions)
+        self._backend = backend
+        self._function = function
+
+    def run(self, args: Mapping[str, Any], *, seed: int, **options: Any) -> RunResult:
+        """Run the program and return its result; options as in `Runner.run`."""
+        if options.get("timeout") is not None:
+            return super().run(args, seed=seed, **options)
+        number = options.pop("instance", 0)
+        given = Instance(seed=seed, number=number, **options)
+        with kept(self.sessions) as session:
+            body = self._open(session, given)
+            value = body.call(args)
+            return body.run.finish(body.root.handle, value)
+
+    def starter(self, args: Mapping[str, Any], instance: Instance) -> Start:
+        """Return what starts one instance, the body on a thread of its own."""
+        checked_defaults(instance.defaults)
+
+        def start(session: Session) -> Job:
+            context = self._open(session, instance)
+            around = copy_context()
+            threading.Thread(
+                target=around.run, args=(context.call_and_finish, args), name="lmc-eager",
+                daemon=True,
+            ).start()  # fmt: skip
+            return context.run.job
+
+        return start
+
+    def _open(self, session: Session, instance: Instance) -> "Context":
+        def make_run(loop: Any) -> Run:
+            return Run(loop, self._backend, None, HostFunctions(), instance)
+
+        scope = Scope((), checked_defaults(instance.defaults))
+        folder = self._function.__code__.co_filename.rpartition("/")[0]
+        run = EagerRun(session, session.open(make_run), folder)
+        return Context(run, scope, self._function)
+
+
+def run_eager(
+    backend: Backend, function: Callable[..., Any], args: Mapping[str, Any], **options: Any
+) -> RunResult:
+    """Run a program's Python function once; options as in `Runner.run`.
 
     Raises:
         RunError: the program failed; tells the line.
     """
-    scope = Scope((), checked_defaults(defaults))
-    folder = function.__code__.co_filename.rpartition("/")[0]
-
-    def make_run(loop: Any) -> Run:
-        return Run(
-            loop, backend, None, HostFunctions(),
-            seed=seed, instance=instance, on_event=on_event,
-        )  # fmt: skip
-
-    with Session() as session:
-        job = session.open(make_run)
-        run = EagerRun(session, job, folder)
-        context = Context(run, scope)
-        value = _call(context, function, args)
-        return run.finish(context.root.handle, value)
+    return EagerRunner(backend, function).run(args, **options)
 
 
 def is_running() -> bool:
@@ -228,19 +309,5 @@ def call_nested(
         raise RunError(error.message, hint=error.hint, location=outer.run.locate()) from None
     scope = Scope((*root.lineage, f"call{root.ordinal}"), merged, outer.scope.depth + 1)
     root.tick()
-    inner = Context(outer.run, scope)
-    return EagerResult(inner.root, _call(inner, function, args))
-
-
-def _call(context: Context, function: Callable[..., Any], args: Mapping[str, Any]) -> Any:
-    """Call a body; what it raises itself becomes an error at its line."""
-    token = _current.set(context)
-    try:
-        return function(context.root, **args)
-    except LmcError:
-        raise
-    except Exception as error:
-        location = raised_at(error, context.run.folder)
-        raise RunError(f"{type(error).__name__}: {error}", location=location) from error
-    finally:
-        _current.reset(token)
+    inner = Context(outer.run, scope, function)
+    return EagerResult(inner.root, inner.call(args))

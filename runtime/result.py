@@ -1,6 +1,6 @@
 """What a run gives: value, final state, the calls that it needed, and what they took."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator, KeysView
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -125,8 +125,58 @@ class RunState:
         return self._state.meta(name)
 
 
+class Readings:
+    """What can be read of a run: its final state's text and variables, its return value."""
+
+    __slots__ = ()
+
+    state: RunState
+    value: Any
+
+    @property
+    def ret_value(self) -> Any:
+        """The return value, by the reference frontend's name."""
+        return self.value
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """The named variables of the final state."""
+        return self.state.variables
+
+    def __getitem__(self, name: str) -> Any:
+        """Return a variable of the final state."""
+        return self.state[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.state
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over the names of the variables."""
+        return iter(self.state.variables)
+
+    def keys(self) -> KeysView[str]:
+        """Return the names of the variables, so that dict(...) works."""
+        return self.state.variables.keys()
+
+    def get_var(self, name: str) -> Any:
+        """Return a variable of the final state."""
+        return self.state[name]
+
+    def get_meta_info(self, name: str) -> Any:
+        """Return the meta dict of the call that set a variable of the final state."""
+        return self.state.get_meta_info(name)
+
+    def text(self) -> str:
+        """Return the text of the final state."""
+        return self.state.text()
+
+    def messages(self) -> list[dict[str, str]]:
+        """Return the turns of the final state as {'role', 'content'} dicts."""
+        return self.state.messages()
+
+
 @dataclass(frozen=True, slots=True)
-class RunResult:
+class RunResult(Readings):
     """The result of a run.
 
     Attributes:
@@ -145,10 +195,22 @@ class RunResult:
     seed: int = 0
     instance: int = 0
 
-    def __getitem__(self, name: str) -> Any:
-        """Return a variable of the final state."""
-        return self.state[name]
+    def sync(self) -> None:
+        """Do nothing: the run has ended."""
 
-    def text(self) -> str:
-        """Return the text of the final state."""
-        return self.state.text()
+    def error(self) -> None:
+        """Return None: a run that fails raises its error."""
+
+    def text_iter(self, var_name: str | None = None) -> Iterator[str]:
+        """Yield the text, or a variable's, in one piece."""
+        text = self.text() if var_name is None else str(self[var_name])
+        if text:
+            yield text
+
+    async def text_async_iter(
+        self, var_name: str | None = None, return_meta_data: bool = False
+    ) -> AsyncIterator[Any]:
+        """Yield the text, or a variable's with its meta dict if asked for, in one piece."""
+        for piece in self.text_iter(var_name):
+            is_pair = return_meta_data and var_name is not None
+            yield (piece, self.get_meta_info(var_name)) if is_pair else piece  # type: ignore[arg-type]

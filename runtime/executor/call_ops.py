@@ -121,6 +121,7 @@ def give_gen(
     after = state.generated(results[0], origins[0]).tick().unpinned().told()
     if params.name is not None:
         after = after.set(params.name, value, origin, meta=meta).naming(name_origin(task))
+        task.run.tell_variable(params.name, value, meta, state.lineage)
     if state.pin is not None:
         state.pin.used()
     task.give([after, value, meta], [None, origin, origin])
@@ -212,6 +213,8 @@ def give_select(
     if name is not None:
         after = after.set(name, chosen, origin, meta=meta).naming(name_origin(task))
     task.run.emit("select", name, chosen, state.lineage)
+    if name is not None:
+        task.run.tell_variable(name, chosen, meta, state.lineage)
     task.give([after, chosen, meta], [None, origin, origin])
 
 

@@ -1,7 +1,6 @@
 """Executor: runs the programs of a plan on a backend."""
 
 import copy
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -11,17 +10,14 @@ from lmc.ir.decode_params import check_params
 from lmc.ir.target import Backend
 from lmc.runtime.executor.code import PlanCode
 from lmc.runtime.executor.host import HostFunctions
+from lmc.runtime.executor.instance import Instance
 from lmc.runtime.executor.loop import Loop
 from lmc.runtime.executor.operations import OPERATIONS
-from lmc.runtime.executor.run import OnEvent, Run
-from lmc.runtime.executor.session import Job, Session
+from lmc.runtime.executor.run import Run
+from lmc.runtime.executor.runner import Runner, Sessions, Start
 from lmc.runtime.executor.slots import Slot, known
 from lmc.runtime.executor.task import Scope, open_frame
 from lmc.runtime.result import RunResult
-
-MAX_CONCURRENT = 64
-LOOKAHEAD = 4
-"""Instances that may be started ahead of the one that is waited for, in units of the limit."""
 
 
 class Executor:
@@ -52,80 +48,32 @@ class Executor:
         self.backend = backend
         self.plan = plan
         self.host = HostFunctions(host)
-        self._code = PlanCode(plan, OPERATIONS)
-        self._sessions: list[Session] = []
+        self.code = PlanCode(plan, OPERATIONS)
+        self.sessions = Sessions()
 
-    def run(
-        self,
-        entry: str,
-        args: Mapping[str, Any],
-        *,
-        seed: int,
-        instance: int = 0,
-        defaults: Mapping[str, Any] | None = None,
-        on_event: OnEvent | None = None,
-    ) -> RunResult:
-        """Run a program and return its result.
+    def program(self, entry: str) -> "PlanRunner":
+        """Return the runner of one program; raises UsageError where there is none."""
+        return PlanRunner(self, self._entry(entry))
 
-        Args:
-            entry: the program's name.
-            args: a value per parameter; those with a default may be missing.
-            seed: with `instance`, what random keys derive from.
-            instance: place in a batch.
-            defaults: decode parameters for generations that do not set their own.
-            on_event: called as (kind, name, text, lineage) on the executor's thread for
-                appended text ("text"), generated pieces ("gen") and choices ("select").
+    def run(self, entry: str, args: Mapping[str, Any], **options: Any) -> RunResult:
+        """Run a program and return its result; options as in `Runner.run`.
 
         Raises:
             UsageError: an unknown program, or arguments that do not fit.
             RunError: the program failed; of several failures, the first in program order.
             Cancelled: `cancel` was called.
         """
-        function = self._entry(entry)
-        start = self._starter(function, args, seed, instance, defaults, on_event)
-        with self._session() as session:
-            return start(session).wait()
+        return self.program(entry).run(args, **options)
 
     def run_many(
-        self,
-        entry: str,
-        batch: Iterable[Mapping[str, Any]],
-        *,
-        seed: int,
-        defaults: Mapping[str, Any] | None = None,
-        limit: int = MAX_CONCURRENT,
-        on_event: OnEvent | None = None,
-        keep_errors: bool = False,
+        self, entry: str, batch: Iterable[Mapping[str, Any]], **options: Any
     ) -> Iterator[RunResult | LmcError]:
-        """Run a program once per set of arguments; yield results in order.
-
-        At most `limit` instances run at a time. Leaving the iterator early, or an error,
-        cancels what still runs. With `keep_errors` the error of a failed instance stands in
-        its place instead of being raised.
-        """
-        function = self._entry(entry)
-        if limit < 1:
-            raise UsageError(f"limit must be at least 1, not {limit}")
-        starts = (
-            self._starter(function, args, seed, number, defaults, on_event)
-            for number, args in enumerate(batch)
-        )
-        with self._session() as session:
-            for job in _Queue(session, starts, limit):
-                try:
-                    yield job.wait()
-                except LmcError as error:
-                    if not keep_errors:
-                        raise
-                    yield error
+        """Run a program once per set of arguments; options as in `Runner.run_many`."""
+        return self.program(entry).run_many(batch, **options)
 
     def cancel(self) -> None:
         """Cancel all runs of this executor; they raise Cancelled. From any thread."""
-        for session in list(self._sessions):
-            session.cancel()
-
-    def _session(self) -> "_Kept":
-        return _Kept(self._sessions)
+        self.sessions.cancel()
 
     def _entry(self, name: str) -> PlanFunction:
         function = self.plan.functions.get(name)
@@ -137,101 +85,34 @@ class Executor:
             )
         return function
 
-    def _starter(
-        self,
-        function: PlanFunction,
-        args: Mapping[str, Any],
-        seed: int,
-        instance: int,
-        defaults: Mapping[str, Any] | None,
-        on_event: OnEvent | None,
-    ) -> Callable[[Session], Job]:
+
+class PlanRunner(Runner):
+    """Runs one program of a plan."""
+
+    def __init__(self, executor: Executor, function: PlanFunction) -> None:
+        super().__init__(executor.sessions)
+        self._executor = executor
+        self._function = function
+
+    def starter(self, args: Mapping[str, Any], instance: Instance) -> Start:
         """Return what starts one instance; arguments are checked at once."""
+        executor, function = self._executor, self._function
         values = bind_arguments(function, args)
-        scope = Scope((), checked_defaults(defaults))
+        scope = Scope((), checked_defaults(instance.defaults))
 
         def make_run(loop: Loop) -> Run:
-            return Run(
-                loop, self.backend, self._code, self.host,
-                seed=seed, instance=instance, on_event=on_event,
-            )  # fmt: skip
+            return Run(loop, executor.backend, executor.code, executor.host, instance)
 
         def open_entry(run: Run) -> Sequence[Slot]:
             arguments = [known(None), *map(known, values)]
-            return open_frame(run, self._code.body(function.name), arguments, (), (), scope)
+            return open_frame(run, executor.code.body(function.name), arguments, (), (), scope)
 
         return lambda session: session.start(make_run, open_entry)
 
 
-class _Kept:
-    """A session that is listed while it is open, so that it can be cancelled."""
-
-    def __init__(self, sessions: list[Session]) -> None:
-        self._sessions = sessions
-        self._session = Session()
-
-    def __enter__(self) -> Session:
-        self._sessions.append(self._session)
-        return self._session.__enter__()
-
-    def __exit__(self, *exception: object) -> None:
-        try:
-            self._session.__exit__(*exception)
-        finally:
-            self._sessions.remove(self._session)
-
-
-class _Queue:
-    """Jobs of a batch in order: started as others end, handed out one after another."""
-
-    def __init__(
-        self, session: Session, starts: Iterator[Callable[[Session], Job]], limit: int
-    ) -> None:
-        self._session = session
-        self._starts = starts
-        self._limit = limit
-        self._jobs: deque[Job] = deque()
-        self._is_exhausted = False
-
-    def __iter__(self) -> Iterator[Job]:
-        self._fill()
-        while self._jobs:
-            if not self._jobs[0].is_ended:
-                self._wait()
-            else:
-                yield self._jobs.popleft()
-            self._fill()
-
-    def _num_running(self) -> int:
-        return sum(not job.is_ended for job in self._jobs)
-
-    def _has_room(self) -> bool:
-        is_short = len(self._jobs) < self._limit * LOOKAHEAD
-        return not self._is_exhausted and is_short and self._num_running() < self._limit
-
-    def _fill(self) -> None:
-        while self._has_room():
-            start = next(self._starts, None)
-            if start is None:
-                self._is_exhausted = True
-            else:
-                self._jobs.append(start(self._session))
-
-    def _wait(self) -> None:
-        """Wait until the first job has ended, or another one can be started."""
-        changed = self._session.changed
-        with changed:
-            changed.wait_for(lambda: self._jobs[0].is_ended or self._has_room())
-
-
 def checked_defaults(defaults: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a run's decode parameters; raises UsageError for wrong ones."""
-    given = {key: value for key, value in (defaults or {}).items() if value is not None}
-    try:
-        check_params(given)
-    except LmcError as error:
-        raise UsageError(error.message, hint=error.hint) from error
-    return given
+    return check_params(defaults or {})
 
 
 def bind_arguments(function: PlanFunction, args: Mapping[str, Any]) -> list[Any]:

@@ -93,7 +93,8 @@ def _submit(
         else:
             task.fail(host_error(name, result, task.step.location))
 
-    task.run.begin(submit, answered, is_host=True)
+    site = f"{name}@{task.step.location or '?'}"
+    task.run.begin(submit, answered, is_host=True, site=site)
 
 
 HOST_OPERATIONS: dict[str, Operation] = {

@@ -1,9 +1,12 @@
 """The loop: one thread that fires what is ready, fed by any thread through an inbox."""
 
+import itertools
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 
 from lmc.runtime.executor.slots import Ready
 
@@ -16,8 +19,9 @@ MAX_HOST_THREADS = 32
 class Loop:
     """Runs callables one at a time on its own thread.
 
-    `ready` belongs to the loop's thread; other threads use `post`. `on_idle` is called when
-    nothing is ready and nothing is in the inbox; `on_crash` gets what a callable raised.
+    `ready` and timers belong to the loop's thread; other threads use `post`. `on_idle` is
+    called when nothing is ready and nothing is in the inbox; `on_crash` gets what a callable
+    raised.
     """
 
     def __init__(
@@ -26,6 +30,8 @@ class Loop:
         self.ready: Ready = deque()
         self.host = HostPool()
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._timers: list[tuple[float, int, Callable[[], None]]] = []
+        self._timer_numbers = itertools.count()
         self._on_idle = on_idle
         self._on_crash = on_crash
         self._thread = threading.Thread(target=self._work, name="lmc-executor", daemon=True)
@@ -38,6 +44,11 @@ class Loop:
     def post(self, function: Callable[[], None]) -> None:
         """Have a function called on the loop's thread; from any thread."""
         self._inbox.put(function)
+
+    def call_later(self, seconds: float, function: Callable[[], None]) -> None:
+        """Have a function called after some time, unless the loop has stopped by then."""
+        due = time.monotonic() + seconds
+        heappush(self._timers, (due, next(self._timer_numbers), function))
 
     def stop(self) -> None:
         """End the thread once what was posted before is done; waits for it."""
@@ -58,6 +69,8 @@ class Loop:
     def _turn(self) -> bool:
         """Fire some of what is ready, then take one entry of the inbox; True ends the loop."""
         ready, inbox = self.ready, self._inbox
+        if self._timers:
+            self._fire_timers()
         for _ in range(FIRES_PER_LOOK):
             if not ready:
                 break
@@ -70,11 +83,25 @@ class Loop:
             self._on_idle()
             if ready:
                 return False
-            function = inbox.get()
+            function = self._await_entry()
         if function is None:
             return True
         function()
         return False
+
+    def _fire_timers(self) -> None:
+        now = time.monotonic()
+        while self._timers and self._timers[0][0] <= now:
+            self.ready.append(heappop(self._timers)[2])
+
+    def _await_entry(self) -> Callable[[], None] | None:
+        """Wait for the inbox, or until the next timer is due."""
+        if not self._timers:
+            return self._inbox.get()
+        try:
+            return self._inbox.get(timeout=max(0.0, self._timers[0][0] - time.monotonic()))
+        except queue.Empty:
+            return self._fire_timers
 
 
 class HostPool:

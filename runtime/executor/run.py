@@ -12,12 +12,11 @@ from lmc.ir.target import Backend
 from lmc.runtime.executor.code import PlanCode
 from lmc.runtime.executor.frontier import Frontier
 from lmc.runtime.executor.host import HostFunctions
+from lmc.runtime.executor.instance import Instance, OnEvent
 from lmc.runtime.executor.loop import Loop
 from lmc.runtime.executor.slots import Failure, Order
 from lmc.runtime.origins import Origin
 from lmc.runtime.prompt_state import Lineage
-
-OnEvent = Callable[[str, str | None, str, Lineage], None]
 
 HOST = object()
 """Stands among the open calls for a host function."""
@@ -40,19 +39,18 @@ class Run:
         backend: Backend,
         code: PlanCode | None,
         host: HostFunctions,
-        *,
-        seed: int,
-        instance: int = 0,
-        on_event: OnEvent | None = None,
+        instance: Instance,
     ) -> None:
         self.loop = loop
         self.ready = loop.ready
         self.backend = backend
         self.code = code
         self.host = host
-        self.seed = seed
-        self.instance = instance
-        self.on_event = on_event
+        self.seed = instance.seed
+        self.instance = instance.number
+        self.timeout = instance.timeout
+        self.on_event: OnEvent | None = instance.on_event
+        self.on_variable = instance.on_variable
         self.event_error: BaseException | None = None
         self.on_abort: Callable[[BaseException], None] | None = None
         self.is_closed = False
@@ -70,6 +68,7 @@ class Run:
         self._numbers = itertools.count()
         self._open: dict[int, Any] = {}
         self._orders: dict[int, Order] = {}
+        self._sites: dict[int, str] = {}
         self._on_drained: Callable[[], None] | None = None
 
     @property
@@ -102,7 +101,7 @@ class Run:
                 return self.backend.submit_score(call, done)
             return self.backend.submit_gen(call, done, on_text and partial(self._text, on_text))
 
-        self.begin(submit, answered, order=order)
+        self.begin(submit, answered, order=order, site=call.site)
 
     def is_beyond(self, order: Order) -> bool:
         """Whether a step comes after a failure that will end the run."""
@@ -138,16 +137,19 @@ class Run:
         *,
         is_host: bool = False,
         order: Order | None = None,
+        site: str | None = None,
     ) -> None:
         """Start something outside; `submit` gets the function to call with its result.
 
         What `submit` returns is cancelled when the run closes. A host function cannot be
-        cancelled, and the end of the run does not wait for it.
+        cancelled, and the end of the run does not wait for it. `site` tells people what it is.
         """
         number = next(self._numbers)
         self._open[number] = HOST if is_host else None
         if order is not None:
             self._orders[number] = order
+        if site is not None:
+            self._sites[number] = site
 
         def done(result: Any) -> None:
             self.loop.post(partial(self._answered, number, on_answer, result))
@@ -170,6 +172,7 @@ class Run:
     def _answered(self, number: int, on_answer: Callable[[Any], None], result: Any) -> None:
         del self._open[number]
         self._orders.pop(number, None)
+        self._sites.pop(number, None)
         if not self.is_closed:
             on_answer(result)
         else:
@@ -189,6 +192,10 @@ class Run:
             first = submitted - self.started + usage.first_token_seconds
             self.first_token = first if self.first_token is None else min(self.first_token, first)
 
+    def open_sites(self) -> list[str]:
+        """Return what the run is waiting for outside, in words, in the order of asking."""
+        return list(self._sites.values())
+
     def emit(self, kind: str, name: str | None, text: str, lineage: Lineage) -> None:
         """Tell the listener about text; what it raises ends the run."""
         if self.on_event is None or not text or self.event_error is not None:
@@ -199,6 +206,11 @@ class Run:
             # The listener's failure is the caller's own; it is raised where they wait.
             self.event_error = error
             self.abort(error)
+
+    def tell_variable(self, name: str, value: Any, meta: Any, lineage: Lineage) -> None:
+        """Tell the listener that a call has set a variable."""
+        if self.on_variable is not None:
+            self.on_variable(name, value, meta, lineage)
 
     def close(self, on_drained: Callable[[], None]) -> None:
         """End the run: cancel what is open, then call `on_drained` once all came back."""

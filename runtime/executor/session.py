@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from lmc.errors import Cancelled
+from lmc.errors import Cancelled, RunError
 from lmc.runtime.executor.loop import Loop
 from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.slots import Failure, Slot, StateHandle
@@ -36,9 +36,7 @@ class Session:
 
     def start(self, make_run: MakeRun, open_entry: Callable[[Run], Sequence[Slot]]) -> "Job":
         """Start a run; `open_entry` is called on the loop and returns its result slots."""
-        job = Job(self, make_run(self.loop))
-        with self.changed:
-            self._jobs[job] = None
+        job = self.open(make_run)
         self.loop.post(lambda: job.begin(open_entry))
         return job
 
@@ -47,7 +45,12 @@ class Session:
         job = Job(self, make_run(self.loop))
         with self.changed:
             self._jobs[job] = None
+        self.loop.post(job.start_timer)
         return job
+
+    def stop(self) -> None:
+        """End the loop once no job is left; from any thread, the loop's own as well."""
+        self.loop.stop()
 
     def cancel(self) -> None:
         """Cancel all jobs; from any thread."""
@@ -60,7 +63,10 @@ class Session:
         """Note that a job has its outcome and nothing of it is left running."""
         with self.changed:
             self._jobs.pop(job, None)
+            listeners = job.listeners()
             self.changed.notify_all()
+        for listener in listeners:
+            listener()
 
     def _find_stalled(self) -> None:
         """End jobs that wait for nothing: a bug, told instead of hanging."""
@@ -84,6 +90,7 @@ class Job:
         self._results: Sequence[Slot] = ()
         self._awaited: list[Slot] = []
         self._missing = 0
+        self._listeners: list[Callable[[], None]] = []
         run.on_abort = self.end
         run.on_progress = self._check
 
@@ -97,18 +104,36 @@ class Job:
         """Whether the run waits, but for nothing outside."""
         return self._is_begun and self.outcome is None and self.run.num_open == 0
 
-    def wait(self) -> RunResult:
-        """Return the result, or raise what ended the run.
+    def when_ended(self, listener: Callable[[], None]) -> None:
+        """Have a function called once the job has ended, at once if it has; on any thread."""
+        with self._session.changed:
+            is_ended = self.is_ended
+            if not is_ended:
+                self._listeners.append(listener)
+        if is_ended:
+            listener()
+
+    def listeners(self) -> list[Callable[[], None]]:
+        """Return what waits for the end, once."""
+        listeners, self._listeners = self._listeners, []
+        return listeners
+
+    def await_end(self, timeout: float | None = None) -> bool:
+        """Wait until the job has ended; False if it has not within `timeout` seconds.
 
         A KeyboardInterrupt while waiting cancels the session's jobs and is raised again.
         """
         changed = self._session.changed
         try:
             with changed:
-                changed.wait_for(lambda: self.is_ended)
+                return changed.wait_for(lambda: self.is_ended, timeout)
         except BaseException:
             self._session.cancel()
             raise
+
+    def wait(self) -> RunResult:
+        """Return the result, or raise what ended the run."""
+        self.await_end()
         assert self.outcome is not None, "an ended job has an outcome"
         if isinstance(self.outcome, BaseException):
             raise self.outcome
@@ -138,6 +163,15 @@ class Job:
         """End the run with Cancelled; from any thread."""
         self._session.loop.post(lambda: self.end(Cancelled("the run was cancelled")))
 
+    def check(self) -> None:
+        """Raise what ended the run, if something has."""
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+
+    def fail(self, error: BaseException) -> None:
+        """End the run with an error; from any thread."""
+        self._session.loop.post(lambda: self.end(error))
+
     # -- on the loop -----------------------------------------------------------------------
 
     def begin(
@@ -159,6 +193,20 @@ class Job:
         self._is_begun = True
         self._await(list(self._results))
         self._check()
+
+    def start_timer(self) -> None:
+        """End the run when its time is over, if it has a limit."""
+        seconds = self.run.timeout
+        if seconds is not None:
+            self._session.loop.call_later(seconds, lambda: self._time_out(seconds))
+
+    def _time_out(self, seconds: float) -> None:
+        if self.outcome is not None:
+            return
+        sites = self.run.open_sites()
+        waiting = f"it was waiting for {', '.join(sites[:3])}; " if sites else ""
+        self.end(RunError(f"the run took longer than {seconds:g} s",
+                          hint=f"{waiting}raise timeout=, or ask for less"))  # fmt: skip
 
     def _await(self, slots: list[Slot]) -> None:
         self._awaited += slots

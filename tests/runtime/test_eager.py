@@ -305,7 +305,7 @@ def broken_count(s):
         (broken_name, 'return s["y"]', "no variable 'y'"),
         (broken_role, "s += lmc.assistant_end()", "that of 'user' is open"),
         (broken_format, 'return f"{s}"', "a prompt state is not text"),
-        (broken_fork, "children += [", "2 values for 3 children"),
+        (broken_fork, "children += [", "argument 2 is shorter than argument 1"),
         (broken_count, 's.fork("three")', "cannot fork 'three' children"),
     ],
 )

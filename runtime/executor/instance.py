@@ -1,0 +1,37 @@
+"""Instance: what sets one run of a program apart from others: seed, limits, listeners."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lmc.errors import UsageError
+from lmc.runtime.prompt_state import Lineage
+
+OnEvent = Callable[[str, str | None, str, Lineage], None]
+OnVariable = Callable[[str, Any, Any, Lineage], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One run of a program, but for its arguments.
+
+    Attributes:
+        seed: with `number`, what random keys derive from.
+        number: place in a batch.
+        defaults: decode parameters for generations that do not set their own.
+        on_event: called as (kind, name, text, lineage) on the executor's thread for appended
+            text ("text"), generated pieces ("gen") and choices ("select").
+        on_variable: called as (name, value, meta, lineage) when a call has set a variable.
+        timeout: seconds that the run may take; None for any.
+    """
+
+    seed: int
+    number: int = 0
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    on_event: OnEvent | None = None
+    on_variable: OnVariable | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not self.timeout > 0:
+            raise UsageError(f"timeout must be above 0 seconds, not {self.timeout!r}")
