@@ -64,7 +64,7 @@ def test_exit_codes_of_a_process(tmp_path: Path) -> None:
         assert bool(told.err.strip()) == (args[:1] not in [("--version",), ("ir",)])
 
 
-def interrupt(running: "subprocess.Popen[str]", seconds: float = 30) -> tuple[int, str, str]:
+def interrupt(running: "subprocess.Popen[str]", seconds: float = 60) -> tuple[int, str, str]:
     """Send what Ctrl-C sends, and return exit code, stdout and stderr."""
     running.send_signal(signal.SIGINT)
     try:
@@ -135,7 +135,7 @@ def test_an_interrupt_while_kernels_are_built(tmp_path: Path) -> None:
         assert compilers, "no compiler was started"
         # As a terminal does, to all that runs there.
         os.killpg(running.pid, signal.SIGINT)
-        out, err = running.communicate(timeout=30)
+        out, err = running.communicate(timeout=60)
     assert (running.returncode, out) == (130, "")
     assert err.splitlines()[-1] == "interrupted"
     assert not any(Path(f"/proc/{pid}").exists() for pid in compilers)
@@ -156,7 +156,7 @@ def test_an_interrupt_of_the_users_own_code(
         time.sleep(3)
     else:
         assert running.stdout.readline() == sign
-    code, _, err = interrupt(running, 10)
+    code, _, err = interrupt(running, 20)
     assert code == 130
     assert err.splitlines()[-1] == "interrupted"
     assert "Traceback" not in err
