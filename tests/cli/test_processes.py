@@ -200,7 +200,9 @@ def test_text_of_any_kind_can_be_printed_anywhere(tmp_path: Path) -> None:
             )  # fmt: skip
             assert done.returncode == 0, done.stderr
             if how:
-                assert json.loads(done.stdout.decode(encoding))["return"] == "日 \udcff"
+                # An ASCII terminal is taken for one of UTF-8.
+                text = done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8")
+                assert json.loads(text)["return"] == "日 \udcff"
 
 
 @pytest.mark.model
