@@ -202,7 +202,8 @@ def test_text_of_any_kind_can_be_printed_anywhere(tmp_path: Path) -> None:
             if how:
                 # An ASCII terminal is taken for one of UTF-8.
                 text = done.stdout.decode("latin-1" if encoding == "latin-1" else "utf-8")
-                assert json.loads(text)["return"] == "日 \udcff"
+                value = "日 ?" if encoding == "ascii" else "日 \udcff"
+                assert json.loads(text)["return"] == value
 
 
 @pytest.mark.model
