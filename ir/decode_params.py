@@ -14,7 +14,7 @@ from typing import Any
 
 from lmc.errors import UsageError
 from lmc.ir.calls import SamplingParams
-from lmc.ir.expressions import GEN_PARAMS
+from lmc.ir.expressions import GEN_PARAMS, RUN_NAMES
 from lmc.ir.target import Tokenizer
 from lmc.ir.types import Attr
 from lmc.ir.value_types import is_type
@@ -56,8 +56,19 @@ def check_param(name: str, value: Any) -> Attr:
 
 
 def check_params(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return parameters as plain data, unset ones left out; raises UsageError for wrong ones."""
-    return {key: check_param(key, value) for key, value in given.items() if value is not None}
+    """Return parameters as plain data, unset ones left out; raises UsageError for wrong ones.
+
+    The other names that a run takes are replaced by the parameters' own.
+    """
+    checked: dict[str, Any] = {}
+    for key, value in given.items():
+        if value is None:
+            continue
+        name = RUN_NAMES.get(key, key)
+        if name in checked:
+            raise UsageError(f"{name} is given twice: also as {key!r} or another of its names")
+        checked[name] = check_param(name, value)
+    return checked
 
 
 def check_together(given: Mapping[str, Any]) -> None:

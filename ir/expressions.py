@@ -24,7 +24,13 @@ GEN_PARAMS = (
 )  # fmt: skip
 """Decode parameters of `gen`, in the order in which dynamic ones become operands."""
 
-RUN_PARAMS = tuple(key for key in GEN_PARAMS if key not in ("seed", "regex", "type"))
+RUN_NAMES = {"max_new_tokens": "max_tokens"}
+"""Other names that a run takes for parameters, as the reference frontend's `run` does."""
+
+RUN_PARAMS = (
+    *(key for key in GEN_PARAMS if key not in ("seed", "regex", "type")),
+    *RUN_NAMES,
+)
 """Those that a run may set for all generations that do not set their own."""
 
 SELECT_PARAMS = ("choices_method", "temperature")

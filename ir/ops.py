@@ -99,7 +99,8 @@ _lm.add(
     "gen",
     "Generate. `params` are the decode parameters given in the source (fields of SamplingParams, "
     "n, seed, regex, type; see decode_params); those named in `dynamic` come as operands after the "
-    "state, in that order ('name' may be among them). Unset ones take the run's defaults, then SamplingParams'. "
+    "state, in that order ('name' may be among them). Unset ones take the run's defaults, then "
+    "SamplingParams'. "
     "Results: the state with the generated run (the first of n samples) and the variable set; the "
     "value (str; a list of n for n > 1; parsed for type int/float/bool); the meta dict "
     "{finish_reason, matched_stop, complete, prompt_tokens, completion_tokens, token_ids, "

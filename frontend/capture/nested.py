@@ -8,7 +8,7 @@ from typing import Any
 from lmc.frontend.capture.host_calls import HostCalls
 from lmc.frontend.capture.values import Abstract, Called, Cell, Element, Ref
 from lmc.ir.core import Value
-from lmc.ir.expressions import RUN_PARAMS
+from lmc.ir.expressions import RUN_NAMES, RUN_PARAMS
 from lmc.ir.types import EFFECT, PY, STATE, Attr, is_attr
 
 RUN_OPTIONS = frozenset({"backend", "seed", "mode", "passes", "on_event"})
@@ -42,7 +42,8 @@ class NestedPrograms(HostCalls):
                     self.fail(keyword.value, f"{key}= of a nested program must be a constant",
                               f"make it an argument of '{name}'")  # fmt: skip
                 if value is not None:
-                    defaults[key] = self.checked(key, value, keyword.value)
+                    known_as = RUN_NAMES.get(key, key)
+                    defaults[known_as] = self.checked(known_as, value, keyword.value)
             else:
                 what = "is set by the outermost run" if key in RUN_OPTIONS else "is not known"
                 self.fail(keyword.value, f"'{key}' of '{name}' {what}", "leave it out")

@@ -275,6 +275,16 @@ def test_wrong_defaults_of_a_run_and_unknown_ones():
         check_param("warmth", 1)
 
 
+def test_the_references_name_of_a_runs_limit():
+    """A run takes max_new_tokens, as there; a generation's own max_tokens wins."""
+    for mode in ("compiled", "eager"):
+        result = explicit.run(backend=Oracle(), max_new_tokens=3, mode=mode)
+        limits = {record.name: record.call.params.max_tokens for record in result.calls}
+        assert (limits["x"], limits["w"]) == (3, 0)
+    with pytest.raises(UsageError, match="max_tokens is given twice"):
+        explicit.run(backend=Oracle(), max_new_tokens=3, max_tokens=4)
+
+
 def test_stop_patterns_in_streams():
     """Nothing is shown that a pattern may still take away, and the rest of the token is dropped."""
     pieces = []
