@@ -139,6 +139,8 @@ def run_subcommand(program: str, **options: Any) -> None:
     """Run PROGRAM (prog.py, prog.py:name or an artifact) on a model."""
     from lmc.cli_run import run_program
 
+    if options["stream"] and options["as_json"]:
+        raise UsageError("--stream and --json exclude each other", hint="leave one of them out")
     options["passes"] = pipeline(options["passes"])
     run_program(program, options)
 

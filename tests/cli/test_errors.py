@@ -69,6 +69,7 @@ def test_a_program_needs_a_state(lmc, write):
         (["--args", "none.jsonl"], ["none.jsonl", "no such file"]),
         (["--args", "rows.jsonl"], ["line 2 of rows.jsonl", "not JSON"]),
         (["--args", "good.jsonl", "--stream"], ["--stream", "leave --args or --stream out"]),
+        (["--arg", "text=a", "--stream", "--json"], ["--stream and --json exclude each other"]),
         (["--arg", "text=a", "--temperature", "-1"], ["temperature", "-1"]),
         (["--arg", "text=a", "--max-tokens", "-5"], ["max_tokens", "-5"]),
         (["--arg", "text=a", "--passes", "fold,frob"], ["no pass 'frob'", "hoist-prefix"]),
