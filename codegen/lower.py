@@ -4,13 +4,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from lmc.codegen.plan import Plan, PlanBlock, PlanFunction, PlanParam, Step
-from lmc.errors import LowerError
+from lmc.errors import ConstraintError, LowerError
 from lmc.ir.core import Block, Function, Module, Op, Param, Value, copy_attr, free_values
 from lmc.ir.failing import may_fail
 from lmc.ir.location import Location
 from lmc.ir.ops import SPECS
 from lmc.ir.target import Piece, Target
 from lmc.ir.types import STATE, Attr, list_of
+from lmc.ir.value_types import constraint_of
 
 STATES = list_of(STATE)
 
@@ -23,6 +24,7 @@ def lower(module: Module, target: Target | None = None) -> Plan:
 
     Raises:
         LowerError: an op is unknown, or the target lacks what the program uses.
+        ConstraintError: a generation's schema is refused.
     """
     lowering = _Lowering(module, target)
     functions = {name: lowering.function(f) for name, f in module.functions.items()}
@@ -83,6 +85,8 @@ class _Lowering:
             raise LowerError(f"there is no step for op '{op.name}'", location=op.location)
         if self.target is not None:
             self.check(op, self.target)
+            if op.name == "lm.gen":
+                self.check_schema(op)
         inputs = self.inputs(op, registers)
         blocks = tuple(self.nested(block, registers) for block in op.blocks)
         for value in op.results:
@@ -135,6 +139,26 @@ class _Lowering:
                 self.prologues[key] = stable_tokens(pieces, self.target)  # type: ignore[arg-type]
             made["token_ids"], made["held_back"] = self.prologues[key]
         return made
+
+    @staticmethod
+    def check_schema(op: Op) -> None:
+        """Compile the schema of a generation, so that it is refused here and not in a run.
+
+        Raises:
+            ConstraintError: it is wrong, unsupported or too costly; names the place in it.
+        """
+        params = op.attributes["params"]
+        assert isinstance(params, dict)
+        limit = constraint_of(str(params.get("type", "str"))) if "regex" not in params else None
+        if limit is None or limit.kind != "json_schema":
+            return
+        from lmc.ir.json_schema import compile_source  # imports numpy
+
+        try:
+            compile_source(limit.source)
+        except ConstraintError as error:
+            error.location = error.location or op.location
+            raise
 
     def check(self, op: Op, target: Target) -> None:
         """Refuse what the target does not have."""

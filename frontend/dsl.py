@@ -58,9 +58,9 @@ def gen(
     With `regex` the text full-matches Python's meaning of the pattern. With `type` the
     text is constrained and the variable holds the value read from it: int, float, bool, Literal,
     an Enum, a dataclass, a pydantic model, or list[...] and Optional[...] of these; `dtype` is
-    another name of it. With `json_schema` it holds what the JSON text says. With `choices` this is `select`, and only `temperature` and
-    `choices_method` matter beside them. With `n` above 1 the variable is the list of n samples and
-    the prompt goes on with the first.
+    another name of it. With `json_schema` it holds what the JSON text says. With `choices`
+    this is `select`, and only `temperature` and `choices_method` matter beside them. With `n`
+    above 1 the variable is the list of n samples and the prompt goes on with the first.
     """
     if choices is not None:
         return select(name, choices, temperature=temperature, choices_method=choices_method)

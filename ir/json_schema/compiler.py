@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
@@ -22,6 +23,8 @@ LADDER = (
 """Limits to try one after another: the first ones under which the states suffice are used."""
 SEPARATORS = (", ", ": ")
 COMPACT = (",", ":")
+KEPT = 16
+"""Automata of schemas that `compile_source` keeps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -162,10 +165,27 @@ def schema_source(
 
 
 def compile_source(source: str) -> ByteDfa:
-    """Return the automaton of what `schema_source` gave; see `compile_json_schema`."""
-    if not source.startswith("["):
-        return compile_json_schema(source)
-    schema, options = parse(source)
-    if "separators" in options:
-        options["separators"] = tuple(options["separators"])
-    return compile_json_schema(canonical(schema), **options)
+    """Return the automaton of what `schema_source` gave; see `compile_json_schema`.
+
+    The last ones are kept, so that lowering and the engine share one compilation.
+    """
+    found = _compile_kept(source)
+    if isinstance(found, ByteDfa):
+        return found
+    fresh = ConstraintError(found.message, hint=found.hint)  # tracebacks must not pile up
+    fresh.pointer = found.pointer
+    raise fresh
+
+
+@lru_cache(maxsize=KEPT)
+def _compile_kept(source: str) -> ByteDfa | ConstraintError:
+    try:
+        if not source.startswith("["):
+            return compile_json_schema(source)
+        schema, options = parse(source)
+        if "separators" in options:
+            options["separators"] = tuple(options["separators"])
+        return compile_json_schema(canonical(schema), **options)
+    except ConstraintError as error:
+        error.__traceback__ = None
+        return error

@@ -12,6 +12,7 @@ from lmc.codegen.target import oracle_target
 from lmc.errors import ConstraintError
 from lmc.ir.automata import ByteDfa, compile_regex
 from lmc.ir.calls import Constraint
+from lmc.ir.json_schema import schema_source
 from lmc.runtime.constraint import ConstraintCache, RegexConstraint
 from lmc.runtime.constraint import regex as regex_module
 from lmc.runtime.constraint.vocabulary import build_vocabulary, vocabulary_of
@@ -142,3 +143,57 @@ def test_refusal_of_a_costly_pattern_is_quick_the_second_time() -> None:
         with pytest.raises(ConstraintError, match="too complex"):
             cache.get(costly)
         assert time.thread_time() - started < limit
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {"name": {"type": "string", "maxLength": 9}, "n": {"type": "integer"}},
+    "required": ["name", "n"],
+}
+
+
+def test_schemas_are_served_like_patterns() -> None:
+    cache = ConstraintCache(TOKENIZER)
+    constraint = Constraint("json_schema", schema_source(SCHEMA))
+    compiled = cache.get(constraint)
+    assert cache.get(constraint) is compiled
+    matcher = compiled.matcher()
+    row = np.zeros(compiled.vocabulary.words, dtype=np.int32)
+    for token in TOKENIZER.encode('{"name": "Zoë", "n": 12}'):
+        matcher.fill_bitmask(row)
+        assert row[token // 32] >> (token % 32) & 1
+        matcher.accept_token(token)
+    assert matcher.can_end()
+    assert matcher.is_terminated()
+    assert compiled.matcher().forced_bytes() == b'{"name": "'
+
+
+def test_schema_refusals_keep_their_place() -> None:
+    cache = ConstraintCache(TOKENIZER)
+    for _ in range(2):
+        with pytest.raises(ConstraintError) as caught:
+            cache.get(Constraint("json_schema", '{"items":{"type":"objekt"}}'))
+        assert caught.value.pointer == "/items/type"
+
+
+def test_one_bad_schema_does_not_disturb_others() -> None:
+    cache = ConstraintCache(TOKENIZER)
+    bad = [
+        "(((",
+        '{"type":"objekt"}',
+        '{"properties":{"a":"bar"}}',
+        "5",
+        '{"enum":[' + "1," * 900_000,
+    ]
+    kinds = ["regex", *["json_schema"] * 4]
+    with ThreadPoolExecutor(8) as pool:
+        good = [
+            pool.submit(cache.get, Constraint("json_schema", schema_source(SCHEMA)))
+            for _ in range(4)
+        ]
+        wrong = [
+            pool.submit(cache.get, Constraint(kind, source))  # type: ignore[arg-type]
+            for kind, source in zip(kinds, bad, strict=True)
+        ]
+    assert all(isinstance(future.exception(), ConstraintError) for future in wrong)
+    assert len({id(future.result()) for future in good}) == 1
