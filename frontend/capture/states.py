@@ -221,10 +221,31 @@ class States(Loops):
             for index, item in enumerate(value.items):
                 self.append(self.element(self._ref(group), Known(index), node), item, node)
             return
+        held = isinstance(value, (Plain, Ref, Element))
+        if held and kind_of(value) == PY:
+            self.branch(
+                node, self._is_sequence(value, node),
+                lambda: self._append_to_each(group, value, node, texts=value),
+                lambda: self._append_to_each(group, value, node),
+            )  # fmt: skip
+            return
+        is_list = held and kind_of(value).name == "list"
+        self._append_to_each(group, value, node, texts=value if is_list else None)
+
+    def _is_sequence(self, value: Abstract, node: ast.stmt) -> Known | Plain:
+        """Whether a value is a list or a tuple, as far as is known when the program runs."""
+        found: Known | Plain = Known(False)
+        for kind in ("list", "tuple"):
+            operands = [self.read(value, node), self.constant(kind, node)]
+            made = self.emit("val.call", operands, [BOOL], node, callee="isinstance")
+            found = self.either(found, Plain(made[0]), node)
+        return found
+
+    def _append_to_each(
+        self, group: Abstract, value: Abstract, node: ast.stmt, texts: Abstract | None = None
+    ) -> None:
+        """Append to every child, where `texts` is given the i-th of them."""
         slots = self._states(self._ref(group), node)
-        texts = None
-        if kind_of(value).name == "list" and isinstance(value, (Ref, Element)):
-            texts = value
         source = slots if texts is None else self.zipped([slots, value], node, strict=True)
         is_called = texts is None and isinstance(value, (Closure, HostObject))
         if is_called and kind_of(group) == FAMILY:
