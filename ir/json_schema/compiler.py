@@ -12,7 +12,7 @@ from lmc.ir.json_schema.graph import to_dfa
 from lmc.ir.json_schema.lowering import Limits, Lowering
 from lmc.ir.json_schema.reader import Reader
 
-DEFAULT_MAX_STATES = 60_000
+DEFAULT_MAX_STATES = 32_000
 DEFAULT_MAX_SECONDS = 5.0
 LADDER = (
     Limits(),

@@ -140,16 +140,21 @@ class _Subsets:
         self._number(self._closure(start))
         for number, nodes in enumerate(self.pending):
             out = self.graph.out
-            if len(nodes) == 1:
-                found = out(nodes[0])
-            else:
-                found = [edge for node in nodes for edge in out(node)]
-            found = sorted(found) if len(found) > 1 else found
+            if len(nodes) == 1 and nodes[0] not in self.graph.edges:
+                self._disjoint(number, out(nodes[0]))  # pieces are deterministic
+                continue
+            found = sorted(edge for node in nodes for edge in out(node))
             if all(a[1] < b[0] for a, b in pairwise(found)):
-                for low, high, target in found:
-                    self.out.append((number, low, high, self._of_node(target)))
+                self._disjoint(number, found)
             else:
                 self._overlapping(number, found)
+
+    def _disjoint(self, number: int, found: list[Edge]) -> None:
+        by_node = self.by_node
+        for low, high, target in found:
+            after = by_node.get(target)
+            after = self._of_node(target) if after is None else after
+            self.out.append((number, low, high, after))
 
     def _overlapping(self, number: int, found: list[Edge]) -> None:
         cuts = sorted({edge[0] for edge in found} | {edge[1] + 1 for edge in found})
