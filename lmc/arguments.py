@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from lmc.codegen.signature import annotation_of
 from lmc.errors import UsageError
-from lmc.program import bind_arguments
+from lmc.running import bind_arguments
 from lmc.sources import read_text
 
 _ANYTHING = (inspect.Parameter.empty, Any, object)

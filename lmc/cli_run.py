@@ -133,12 +133,11 @@ def _results(
         yield run_once(runner, batch[0], keywords)
         return
     number = 1
+    options = {key: value for key, value in keywords.items() if key != "defaults"}
+    if not isinstance(runner, CompiledProgram):
+        options["mode"] = "eager"
     try:
-        if isinstance(runner, CompiledProgram):
-            runs = runner.run_batch(batch, **keywords)
-        else:
-            runs = (run_once(runner, a, keywords | {"instance": i}) for i, a in enumerate(batch))
-        for result in runs:
+        for result in runner.run_batch_iter(batch, **options, **keywords["defaults"]):
             yield result
             number += 1
     except LmcError as error:

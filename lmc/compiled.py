@@ -1,8 +1,7 @@
 """CompiledProgram: what compiling gives; runs, saves to an artifact, loads from one."""
 
-import secrets
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +13,17 @@ from lmc.codegen.signature import signature_of
 from lmc.errors import UsageError
 from lmc.ir.core import Module
 from lmc.ir.value_types import find_class
+from lmc.running import Runnable
 
 if TYPE_CHECKING:
     from lmc.codegen.artifact import Artifact
     from lmc.frontend.capture import Captured
     from lmc.ir.target import Backend, Target
     from lmc.runtime.executor import Executor
-    from lmc.runtime.result import RunResult
+    from lmc.runtime.executor.runner import Runner
 
 
-class CompiledProgram:
+class CompiledProgram(Runnable):
     """A program compiled for one tokenizer and chat template.
 
     Call it, or `run` it, with the program's own arguments; `save` it to a file that runs
@@ -50,6 +50,7 @@ class CompiledProgram:
         self._artifact = artifact
         self._executors: dict[int, tuple[Backend, Executor]] = {}
         function = plan.functions[entry]
+        self.__lmc_fixed__ = {}
         self.__signature__ = signature_of(function)
         self.__doc__ = str(function.attributes.get("doc") or "") or None
         self.__name__ = entry
@@ -102,65 +103,6 @@ class CompiledProgram:
         """Run the program and return what it returned."""
         return self.run(*args, **keywords).value
 
-    def run(self, *args: Any, **keywords: Any) -> "RunResult":
-        """Run the program; options as in Program.run.
-
-        Raises:
-            RunError: the program failed; tells the line and the prompt's tail.
-            UsageError: the arguments do not fit the program.
-        """
-        from lmc.program import DEFAULTS, bind_arguments
-
-        own = self.__signature__.parameters
-        options = {
-            name: keywords.pop(name)
-            for name in ("backend", "seed", "on_event")
-            if name in keywords and name not in own
-        }
-        defaults = {
-            name: keywords.pop(name) for name in DEFAULTS if name in keywords and name not in own
-        }
-        bound = bind_arguments(self.name, self.__signature__, args, keywords)
-        return self.run_bound(bound, defaults=defaults, **options)
-
-    def run_bound(
-        self,
-        bound: Mapping[str, Any],
-        *,
-        backend: Any = None,
-        seed: int | None = None,
-        instance: int = 0,
-        defaults: Mapping[str, Any] | None = None,
-        on_event: Any = None,
-    ) -> "RunResult":
-        """Run with a value per parameter; decode parameters in `defaults`."""
-        drawn = secrets.randbits(63) if seed is None else seed
-        executor = self._executor(backend)
-        return executor.run(
-            self.name, bound, seed=drawn, instance=instance, defaults=defaults, on_event=on_event
-        )
-
-    def run_batch(
-        self,
-        batch: Iterable[Mapping[str, Any]],
-        *,
-        backend: Any = None,
-        seed: int | None = None,
-        defaults: Mapping[str, Any] | None = None,
-        **more: Any,
-    ) -> "Iterator[RunResult]":
-        """Run once per set of arguments, many at a time; yield results in order."""
-        from lmc.program import DEFAULTS
-
-        given = dict(defaults or {})
-        for name, value in more.items():
-            if name not in DEFAULTS:
-                raise UsageError(f"'{self.name}' has no run option {name!r}")
-            given[name] = value
-        drawn = secrets.randbits(63) if seed is None else seed
-        executor = self._executor(backend)
-        yield from executor.run_many(self.name, batch, seed=drawn, defaults=given)
-
     def save(self, path: str | Path) -> None:
         """Write the artifact; the same program gives the same bytes.
 
@@ -175,22 +117,23 @@ class CompiledProgram:
             pass_log=self.pass_log, lmc_version=__version__,
         )  # fmt: skip
 
-    def _executor(self, backend: Any) -> "Executor":
-        """Return the executor on a backend, lowering again for another tokenizer."""
+    def _runner(self, options: dict[str, Any]) -> "Runner":
         from lmc.backends import resolve_backend
+
+        return self.runner_on(resolve_backend(options.pop("backend", None)))
+
+    def runner_on(self, backend: "Backend") -> "Runner":
+        """Return what runs the program on a backend, lowered again for another tokenizer."""
         from lmc.runtime.executor import Executor
 
-        opened = resolve_backend(backend)
-        known = self._executors.get(id(opened))
-        if known is not None:
-            return known[1]
-        plan = self.plan
-        if plan.target_fingerprint and plan.target_fingerprint != opened.target.fingerprint:
-            plan = lower(self.module, opened.target)
-        host = self._captured.host if self._captured is not None else {}
-        executor = Executor(opened, plan, host)
-        self._executors[id(opened)] = (opened, executor)
-        return executor
+        known = self._executors.get(id(backend))
+        if known is None:
+            plan = self.plan
+            if plan.target_fingerprint and plan.target_fingerprint != backend.target.fingerprint:
+                plan = lower(self.module, backend.target)
+            host = self._captured.host if self._captured is not None else {}
+            known = self._executors[id(backend)] = (backend, Executor(backend, plan, host))
+        return known[1].program(self.name)
 
     def remark_lines(self) -> list[str]:
         """Return what each pass did, or why not."""

@@ -1,13 +1,15 @@
 """RunHandle: a run in progress, to be read, streamed, awaited or cancelled."""
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Generator, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmc.runtime.executor.feed import Feed
 from lmc.runtime.executor.session import Job
 from lmc.runtime.result import Readings, RunResult, RunState
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class RunHandle(Readings):
@@ -107,6 +109,8 @@ class RunHandle(Readings):
             return_meta_data: yield pairs (piece, meta) for a variable: {} until it is
                 complete, then once more with an empty piece and its meta dict.
         """
+        import asyncio
+
         seen, is_over = 0, False
         changed = asyncio.Event()
         loop = asyncio.get_running_loop()
@@ -143,6 +147,8 @@ class RunHandle(Readings):
 
     async def _wait_async(self) -> RunResult:
         """Wait without blocking the event loop; a cancelled task cancels the run."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         self._job.when_ended(lambda: _tell(loop, ended))
@@ -154,7 +160,7 @@ class RunHandle(Readings):
         return self.result()
 
 
-def _tell(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+def _tell(loop: "asyncio.AbstractEventLoop", event: "asyncio.Event") -> None:
     """Set an event of an event loop from another thread; one that has closed needs no news."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(event.set)
