@@ -85,10 +85,8 @@ def test_a_programs_own_arguments_win_over_options():
     assert [r.value[0] for r in clash.run_batch([{"seed": 1}, {"seed": 2}])] == [1, 2]
 
 
-def test_a_program_is_not_called_outside_a_program():
-    with pytest.raises(UsageError, match="outside a program") as caught:
-        plain("a")
-    assert "plain.run(...)" in str(caught.value)
+def test_a_call_outside_a_program_is_a_run():
+    assert plain("a", seed=4).text() == plain.run("a", seed=4).text()
 
 
 def test_a_program_needs_a_state():
