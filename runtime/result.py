@@ -106,11 +106,16 @@ class RunState:
 
     def __getitem__(self, name: str) -> Any:
         """Return a variable; raises RunError, listing the names, where it is not set."""
-        self._state.get(name)
+        if name not in self._variables:
+            self._state.get(name)
         return self._variables[name]
 
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set a variable for those who read this result later; the prompt is unchanged."""
+        self._variables = {**self._variables, name: value}
+
     def __contains__(self, name: object) -> bool:
-        return name in self._state.variables
+        return name in self._variables
 
     def text(self) -> str:
         """Return the whole text, control tokens spelled out."""
@@ -147,6 +152,10 @@ class Readings:
         """Return a variable of the final state."""
         return self.state[name]
 
+    def __setitem__(self, name: str, value: Any) -> None:
+        """Set a variable of the final state; the prompt is unchanged."""
+        self.state[name] = value
+
     def __contains__(self, name: object) -> bool:
         return name in self.state
 
@@ -161,6 +170,10 @@ class Readings:
     def get_var(self, name: str) -> Any:
         """Return a variable of the final state."""
         return self.state[name]
+
+    def set_var(self, name: str, value: Any) -> None:
+        """Set a variable of the final state; the prompt is unchanged."""
+        self.state[name] = value
 
     def get_meta_info(self, name: str) -> Any:
         """Return the meta dict of the call that set a variable of the final state."""

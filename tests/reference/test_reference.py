@@ -217,3 +217,37 @@ def test_what_no_model_here_can_do_is_told(program: Any, message: str, mode: str
         program.run(path="cat.png", backend=Oracle(), mode=mode)
     assert raised.value.location is not None
     assert raised.value.location.line > 0
+
+
+def test_results_are_read_as_the_reference_frontend_reads_them() -> None:
+    """Streams, batches as lists or iterators, calls outside of a program, changed variables."""
+    oracle = Oracle()
+    lone = programs.shot(question="Hm", backend=oracle, seed=SEED, max_new_tokens=5)
+    assert (
+        lone["answer"] == programs.shot.run("Hm", backend=oracle, seed=SEED, max_tokens=5)["answer"]
+    )
+    assert lone.get_meta_info("answer")["completion_tokens"] <= 5
+    lone["answer"] = 3
+    lone.set_var("more", lone.get_var("answer") + 1)
+    assert (lone["answer"], lone["more"], "more" in lone, lone.error()) == (3, 4, True, None)
+
+    stream = programs.benched.run(
+        first="a", second="b", stream=True, backend=oracle, seed=SEED, max_new_tokens=6
+    )
+    assert "".join(stream.text_iter("answer_2")) == stream["answer_2"]
+    assert [turn["role"] for turn in stream.messages()][-2:] == ["user", "assistant"]
+
+    batch = [{"question": question} for question in ("a", "b", "c")]
+    options = {"backend": oracle, "seed": SEED, "max_new_tokens": 4, "num_threads": 2}
+    listed = programs.shot.run_batch(batch, progress_bar=True, **options)
+    tuples = programs.shot.run_batch([("a",), ("b",), ("c",)], **options)
+    lazy = programs.shot.run_batch(batch, generator_style=True, **options)
+    assert len(listed) == 3
+    texts = [result.text() for result in listed]
+    assert texts == [result.text() for result in tuples] == [result.text() for result in lazy]
+
+    bound = programs.chosen.bind(choices=["x", "y"])
+    bound.cache(oracle)
+    assert bound.run(question="?", backend=oracle)["answer"] in ("x", "y")
+    assert programs.person.func.__name__ == "person"
+    assert programs.person.run(backend=oracle).ret_value is None
