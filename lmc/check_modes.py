@@ -2,7 +2,7 @@
 
 import copy
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
@@ -101,7 +101,9 @@ class Checker:
             if op.name in ("lm.gen", "lm.select") and op.location is not None
         }
         self.tally = Tally()
-        self.modes = list(self._compiled_modes())
+        passes = {name: name for name in pass_names()}
+        self._pipelines = {"unoptimised": "", **passes, "pipeline": DEFAULT_PIPELINE}
+        self._modes: dict[str, Mode] = {}
         self.is_eager_compared = not self.places.unreached
 
     @property
@@ -114,15 +116,15 @@ class Checker:
     def mode_names(self) -> list[str]:
         """The names of all modes that are compared."""
         eager = ["eager"] if self.is_eager_compared else []
-        return [*eager, *(mode.name for mode in self.modes)]
+        return [*eager, *self._pipelines]
 
-    def _compiled_modes(self) -> Iterator[Mode]:
-        yield self._mode("unoptimised", "")
-        for name in pass_names():
-            yield self._mode(name, name)
-        yield self._mode("pipeline", DEFAULT_PIPELINE)
+    def _mode(self, name: str) -> Mode:
+        """Return a compiled mode, made when it is first needed."""
+        if name not in self._modes:
+            self._modes[name] = self._compile(name, self._pipelines[name])
+        return self._modes[name]
 
-    def _mode(self, name: str, pipeline: str) -> Mode:
+    def _compile(self, name: str, pipeline: str) -> Mode:
         try:
             result = PassManager.parse(pipeline).run(self.module)
             mode = Mode(name, result.module)
@@ -160,9 +162,9 @@ class Checker:
             mismatch = compare_eager(meaning, self.run_eager(example), self.call_lines)
             if mismatch is not None:
                 return Finding("eager", mismatch)
-        for mode in self.modes:
-            if mode.name in looked_at:
-                finding = self._examine_mode(mode, meaning, example)
+        for name in looked_at:
+            if name != "eager":
+                finding = self._examine_mode(self._mode(name), meaning, example)
                 if finding is not None:
                     return finding
         return None
