@@ -5,10 +5,11 @@ import ast
 from lmc.frontend.capture.calls import Calls
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.expressions import BINARY
-from lmc.frontend.capture.store import cells_of
+from lmc.frontend.capture.store import cells_of, held_cells
 from lmc.frontend.capture.values import (
     Abstract,
     Called,
+    Cell,
     Element,
     Iterable,
     Known,
@@ -173,14 +174,17 @@ class Assignment(Calls):
         repeats = isinstance(node.op, ast.Mult) and kind in (INT, BOOL)
         if kind in REBINDING and not repeats:
             return
-        others = [
-            key for key, bound in self.store.names.items()
-            if current.cell in cells_of(bound) and key[1] != name
-        ]  # fmt: skip
-        aliased = self.aliases.affected(current.cell, depth=0)
         cell = current.cell
         is_others = cell.external is not None and cell.external_depth == 0
-        if others or is_others or any(c in self.store.contents for c in aliased):
+        seen = self.aliases.affected(cell, depth=0) | {cell}
+        named = {
+            other
+            for key, bound in self.store.names.items()
+            if key != (self.frame.id, name)
+            for other in _cells_held(bound)
+        }
+        given = {other for other, _ in held_cells(value, 0)} - {cell}
+        if is_others or seen & (named | given):
             op = BINARY[type(node.op)]
             self.fail(node, f"'{name} {op}= ...' may change an object that has other names",
                       f"write {name} = {name} {op} ...")  # fmt: skip
@@ -209,3 +213,8 @@ class Assignment(Calls):
         if is_state(current) or (isinstance(current, Element) and has_states(current.kind)):
             return self._in_place(current, node)
         return False
+
+
+def _cells_held(bound: Abstract) -> list[Cell]:
+    """Return the cells that a name leads to."""
+    return cells_of(bound.value if isinstance(bound, Called) else bound)

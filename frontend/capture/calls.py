@@ -7,7 +7,7 @@ from typing import Any
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.inline import Inlining
 from lmc.frontend.capture.store import cells_of
-from lmc.frontend.capture.types import FRESH_CALLS, PICKING_CALLS, call_type
+from lmc.frontend.capture.types import FLAT_CALLS, FRESH_CALLS, PICKING_CALLS, call_type
 from lmc.frontend.capture.values import (
     Abstract,
     Builtin,
@@ -188,7 +188,7 @@ class Calls(Inlining):
             return self.fresh(made)
         if name in PICKING_CALLS:
             return self.borrowed(made, [cell for value in every for cell in cells_of(value)])
-        return self.derived(made, every)
+        return self.derived(made, every, shift=0 if name in FLAT_CALLS else 1)
 
     def _shown(self, place: Abstract, node: ast.AST) -> Abstract:
         """str(s), as the reference frontend shows a state."""

@@ -8,7 +8,7 @@ from lmc.errors import RunError
 from lmc.frontend.capture.emitter import kind_of
 from lmc.frontend.capture.environment import Environment
 from lmc.frontend.capture.frame import MISSING
-from lmc.frontend.capture.store import cells_of, depth_of, root_cell
+from lmc.frontend.capture.store import cells_of, depth_of, held_cells, root_cell
 from lmc.frontend.capture.values import (
     OBJECT,
     VOID,
@@ -91,17 +91,27 @@ class Displays(Environment):
     def add_member(self, item: Abstract, place: Abstract, node: ast.AST) -> None:
         """Note that a container holds a value, and whether it may hold one object twice."""
         container = root_cell(place)
+        self.check_no_cycle(item, place, node)
         if self._is_doubled(item, container):
             where = f"(added at {self.locate(node)})"
-            container.bar(f"an object that may stand twice in one container {where}",
+            container.double(f"an object that may stand twice in one container {where}",
                           depth_of(place) + 1)  # fmt: skip
         self.hold(item, place)
+
+    def check_no_cycle(self, item: Abstract, place: Abstract, node: ast.AST) -> None:
+        """Break where an object may be put into itself: values cannot hold themselves."""
+        held = {cell for cell, _ in held_cells(item, 0)} if kind_of(item) != OBJECT else set()
+        root = root_cell(place)
+        around = self.aliases.affected(root, depth=depth_of(place)) | {root}
+        if held & around:
+            self.fail(node, "this may put an object into itself", "put in a copy")
 
     def _is_doubled(self, item: Abstract, container: Cell) -> bool:
         if kind_of(item) == OBJECT:
             return False
         for cell in cells_of(item):
-            if not self.aliases.related(cell, container):
+            depth = depth_of(item) if isinstance(item, Element) else 0
+            if not self.aliases.related(cell, container, depth=depth):
                 continue
             if not isinstance(item, Element):
                 return True

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lmc.errors import CaptureError
+from lmc.frontend.capture.aliases import Aliases
 from lmc.frontend.capture.frame import Frame
-from lmc.frontend.capture.store import Aliases, Store, cells_of, depth_of, root_cell
+from lmc.frontend.capture.store import Store, cells_of, depth_of, held_cells, root_cell
 from lmc.frontend.capture.values import (
     CALLED,
     IMMUTABLE,
@@ -214,18 +215,18 @@ class Emitter:
         made = self.fresh(value)
         if isinstance(made, Ref):
             for owner in owners:
-                self.aliases.inside(made.cell, owner, depth=1)
-                made.cell.bar(owner.external, max(0, owner.external_depth - 1))
+                self.aliases.inside(made.cell, owner, depth=1, is_taken=True)
+                made.cell.take_marks(owner, -1)
                 made.cell.from_host = made.cell.from_host or owner.from_host
         return made
 
-    def derived(self, value: Value, sources: Sequence[Abstract]) -> Abstract:
-        """Wrap a new container whose members may be members of `sources`."""
+    def derived(self, value: Value, sources: Sequence[Abstract], *, shift: int = 0) -> Abstract:
+        """Wrap a new container whose members, or theirs, may be members of `sources`."""
         made = self.fresh(value)
         if isinstance(made, Ref):
             for cell in (cell for source in sources for cell in cells_of(source)):
-                self.aliases.shares(made.cell, cell)
-                made.cell.bar(cell.external, max(1, cell.external_depth))
+                self.aliases.shares(made.cell, cell, shift=shift)
+                made.cell.take_marks(cell, 0, least=1)
         return made
 
     # Writing.
@@ -259,6 +260,8 @@ class Emitter:
         cell = root_cell(place)
         if cell.external and depth_of(place) >= cell.external_depth:
             self.fail(node, f"this changes {cell.external}", "copy it first: list(x), dict(x)")
+        if cell.doubled and depth_of(place) >= cell.doubled_depth:
+            self.fail(node, f"this changes {cell.doubled}", "put in copies, or use one name")
         if cell in self.store.frozen:
             self.fail(node, self.store.frozen[cell], "store a copy: list(x), dict(x), s.copy()")
 
@@ -279,13 +282,22 @@ class Emitter:
         """Note that the container at a place now holds a value."""
         if kind_of(abstract) == OBJECT:
             return
-        container, depth = root_cell(place), depth_of(place) + 1
-        for cell in cells_of(abstract):
+        container = root_cell(place)
+        for cell, depth in held_cells(abstract, depth_of(place) + 1):
             if isinstance(abstract, Element):
-                self.aliases.shares(cell, container)
+                self.aliases.shares(cell, container, shift=depth)
             else:
                 self.aliases.inside(cell, container, depth=depth)
-            container.bar(cell.external, depth + cell.external_depth)
+            container.take_marks(cell, depth)
+
+    def hold_members(self, abstract: Abstract, place: Abstract) -> None:
+        """Note that the container at a place now holds the members of another."""
+        container, depth = root_cell(place), depth_of(place)
+        for cell in cells_of(abstract):
+            if self.aliases.related(cell, container, depth=1):
+                container.double("an object that may stand twice in one list", depth + 1)
+            self.aliases.shares(cell, container, shift=depth)
+            container.take_marks(cell, depth, least=depth + 1)
 
 
 def kind_of(abstract: Abstract) -> Type:

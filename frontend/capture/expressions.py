@@ -186,7 +186,18 @@ class Expressions(Displays):
         made = self.emit("val.binary", operands, [kind], node, op=op)[0]
         if op != "*" and self._is_number(left, right):
             return Plain(made)
-        return self.derived(made, [left, right])
+        found = self.derived(made, [left, right])
+        self._mark_doubled(found, op, left, right)
+        return found
+
+    def _mark_doubled(self, found: Abstract, op: str, left: Abstract, right: Abstract) -> None:
+        """Note that joined containers with common members hold these twice."""
+        pairs = [(one, other) for one in cells_of(left) for other in cells_of(right)]
+        twice = any(self.aliases.related(*pair) for pair in pairs)
+        if isinstance(found, Ref) and (
+            twice or (op == "*" and (cells_of(left) or cells_of(right)))
+        ):
+            found.cell.double("an object that may stand twice in one list", 1)
 
     def _is_number(self, left: Abstract, right: Abstract) -> bool:
         """Whether one side is a number and the other plain data, so that the result is one."""
@@ -202,6 +213,7 @@ class Expressions(Displays):
         found = self.derived(made, [left, right])
         assert isinstance(found, Ref)
         found.cell.kind = kind
+        self._mark_doubled(found, op, left, right)
         return found
 
     def joined(self, left: Abstract, right: Abstract, node: ast.AST) -> Pieces:

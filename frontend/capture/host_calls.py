@@ -1,15 +1,25 @@
 """Calls that the host makes when the program runs: functions by import name, methods."""
 
 import ast
+import enum
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from lmc.frontend.capture.emitter import describe, kind_of
 from lmc.frontend.capture.methods import Methods
-from lmc.frontend.capture.values import Abstract, Closure, Element, Pieces, Ref, has_states
+from lmc.frontend.capture.values import (
+    Abstract,
+    Closure,
+    Element,
+    HostObject,
+    Pieces,
+    Ref,
+    has_states,
+)
 from lmc.ir.core import Value
-from lmc.ir.types import EFFECT, PY
+from lmc.ir.types import EFFECT, PY, is_attr
 
 PURE_BUILTINS = frozenset({
     "divmod", "pow", "hex", "bin", "oct", "format", "ascii", "frozenset", "complex", "bytes",
@@ -29,6 +39,19 @@ class HostCalls(Methods):
         """Make an effect token the latest."""
         effect.hint = "effect"
         self.store.contents[self.effect] = effect
+
+    def raw(self, abstract: Abstract, node: ast.AST) -> Value:
+        """Read a value; a member of an enum is its class called with the member's own value."""
+        if not isinstance(abstract, HostObject) or not isinstance(abstract.obj, enum.Enum):
+            return super().raw(abstract, node)
+        member = abstract.obj
+        if not is_attr(member.value):
+            self.fail(node, f"'{abstract.name}' has a value that cannot be written down",
+                      "give the enum's members values of text or numbers")  # fmt: skip
+        callee = self._import_name(type(member), type(member).__name__, node)
+        self.module.host[callee] = type(member)
+        operands = [self.constant(member.value, node)]
+        return self.emit("host.pure", operands, [PY], node, callee=callee)[0]
 
     def host_call(
         self,
@@ -72,15 +95,16 @@ class HostCalls(Methods):
         module, qualname = module_name(obj), getattr(obj, "__qualname__", None)
         if module == "builtins" and qualname in REFUSED:
             self.fail(node, f"'{name}' cannot be captured", "write it another way")
-        if not module or not qualname or not callable(obj):
-            self.fail(node, f"'{name}' is no function that can be imported",
-                      "call a function or class of a module")  # fmt: skip
-        home = sys.modules.get(getattr(obj, "__module__", None) or module)
-        for path in (qualname, getattr(obj, "__name__", qualname)):
-            if "<" not in path and (home is None or _reached(home, path) == obj):
+        home = sys.modules.get(getattr(obj, "__module__", None) or "")
+        for path in (qualname, getattr(obj, "__name__", None)):
+            if path and "<" not in path and (home is None or _reached(home, path) == obj):
                 return f"{module}:{path}"
-        self.fail(node, f"'{name}' cannot be imported as {module}:{qualname}",
-                  "define it at the top of its module, under its own name")  # fmt: skip
+        # A method of an object of the program's module, or an object that can be called.
+        function = self.frame.function
+        if callable(obj) and _reached(SimpleNamespace(**function.__globals__), name) == obj:
+            return f"{module_name(function)}:{name}"
+        self.fail(node, f"'{name}' cannot be found again by a name of its module",
+                  "define it at the top of a module, under its own name")  # fmt: skip
 
     def host_method(  # type: ignore[override]
         self,

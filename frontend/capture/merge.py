@@ -8,8 +8,9 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lmc.frontend.capture.aliases import Aliases
 from lmc.frontend.capture.emitter import Emitter, describe, kind_of
-from lmc.frontend.capture.store import Aliases, Key, Store, depth_of, root_cell
+from lmc.frontend.capture.store import Key, Store, depth_of, root_cell
 from lmc.frontend.capture.values import (
     IMMUTABLE,
     OBJECT,
@@ -192,10 +193,11 @@ class Merger:
         other = root_cell(side)
         if isinstance(side, Ref):
             self.aliases.same(cell, other)
-            cell.bar(other.external, other.external_depth)
+            cell.take_marks(other, 0)
+            cell.double(other.doubled, other.doubled_depth)
         else:
-            self.aliases.inside(cell, other, depth=depth_of(side))
-            cell.bar(other.external, max(0, other.external_depth - depth_of(side)))
+            self.aliases.inside(cell, other, depth=depth_of(side), is_taken=True)
+            cell.take_marks(other, -depth_of(side))
         cell.from_host = cell.from_host or other.from_host
         for own, others in zip(self.left.flags(), store.flags(), strict=True):
             if other in others:

@@ -32,7 +32,11 @@ from lmc.ir.core import Value
 from lmc.ir.evaluate import METHODS, MUTATORS
 from lmc.ir.types import PY, TEXT, Type, list_of
 
-GROWING = ("append", "extend")
+_FIRST_KEPT = {
+    "append": 0, "insert": 1, "setdefault": 1, "__setitem__": 1,
+}  # fmt: skip
+"""The first argument that a container keeps and that could change; keys and set items cannot."""
+
 TEXT_METHODS = frozenset(name for name in dir(str) if not name.startswith("_")) - {
     "count", "index", "format", "find",
 }  # fmt: skip
@@ -119,7 +123,7 @@ class Methods(States):
         owners = [cell for value in every for cell in cells_of(value)]
         if name in PICKING_METHODS:
             return self.borrowed(made, owners)
-        return self.derived(made, every)
+        return self.derived(made, every, shift=1 if name == "items" else 0)
 
     def keywords_of(self, keywords: dict[str, Abstract]) -> dict[str, list[str]]:
         """Return the attribute that names keyword operands, if there are any."""
@@ -204,7 +208,11 @@ class Methods(States):
         )  # fmt: skip
         self._widen(place, made.type)
         self.write(place, made, node)
-        for value in every:
+        if name in ("extend", "update"):
+            for value in every:
+                self.check_members(value, place, node)
+                self.hold_members(value, place)
+        for value in every[_FIRST_KEPT.get(name, len(every)) :]:
             self.add_member(value, place, node)
         return self.borrowed(result, [root_cell(place)])
 
@@ -243,13 +251,10 @@ class Methods(States):
         found = self.fresh(value, element)
         assert isinstance(found, Ref)
         root, depth = root_cell(place), depth_of(place) + 1
-        if root.external:
-            found.cell.bar(root.external, max(0, root.external_depth - depth))
-        for other in self.aliases.once_inside(root):
-            if other.kind == element:
-                self.aliases.peers(found.cell, other)
-            else:
-                self.aliases.inside(found.cell, other, depth=1)
+        self.aliases.inside(found.cell, root, depth=depth, is_taken=True, has_left=True)
+        if root.doubled:
+            found.cell.bar(root.doubled, 0)
+        found.cell.take_marks(root, -depth)
         return found
 
     def forget_slots(self, cell: object, node: ast.AST) -> None:
@@ -297,12 +302,13 @@ class Methods(States):
         made, _ = self.emit("val.mutate", operands, [ir_type(kind), PY], node, name="extend")
         self._widen(place, kind)
         self.write(place, made, node)
-        for cell in cells_of(items):
-            root = root_cell(place)
-            if self.aliases.related(cell, root):
-                root.bar("an object that may stand twice in one list", depth_of(place) + 1)
-            self.aliases.shares(cell, root)
-            root.bar(cell.external, depth_of(place) + max(1, cell.external_depth))
+        self.check_members(items, place, node)
+        self.hold_members(items, place)
+
+    def check_members(self, items: Abstract, place: Abstract, node: ast.AST) -> None:
+        """Break where the members of a list may be put into one of them."""
+        if cells_of(items) != [root_cell(place)] or depth_of(place):
+            self.check_no_cycle(items, place, node)
 
     def set_item(  # type: ignore[override]
         self, place: Abstract, key: Abstract, value: Abstract, node: ast.AST

@@ -33,6 +33,9 @@ FRESH_CALLS = frozenset({
 })  # fmt: skip
 """Functions whose result holds nothing of what they were given."""
 
+FLAT_CALLS = frozenset({"list", "sorted", "reversed", "tuple", "set", "dict"})
+"""Functions whose result holds what they were given at the same level."""
+
 PICKING_CALLS = frozenset({"min", "max"})
 """Functions that may give back one of the objects that they were given."""
 

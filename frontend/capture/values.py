@@ -114,8 +114,7 @@ class Cell:
     def take_marks(self, other: "Cell", shift: int, *, least: int = 0) -> None:
         """Take over what another cell knows of objects that lie `shift` levels deeper here."""
         self.bar(other.external, max(least, other.external_depth + shift))
-        if other.doubled_depth + shift >= 1:
-            self.double(other.doubled, max(1, least, other.doubled_depth + shift))
+        self.double(other.doubled, max(1, least, other.doubled_depth + shift))
 
     def __repr__(self) -> str:
         return f"Cell({self.kind}, {self.hint!r})"

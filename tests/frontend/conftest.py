@@ -40,6 +40,12 @@ def random_programs() -> ModuleType:
     return _beside("random_programs")
 
 
+@pytest.fixture(scope="session")
+def random_aliases() -> ModuleType:
+    """The generator of random_aliases.py."""
+    return _beside("random_aliases")
+
+
 @pytest.fixture
 def load(tmp_path: Path) -> Callable[[str], ModuleType]:
     """Write a program file and load it; `lmc` is imported in it."""

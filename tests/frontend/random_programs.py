@@ -153,8 +153,8 @@ class Writer:
     def seen(self) -> str:
         """Return an expression that reads much of what there is."""
         names = self.names
-        parts = names["int"][-3:] + names["list"][-2:] + names["nested"][-2:]
-        parts += [f"{name}.text()" for name in names["state"][-3:]]
+        parts = names["int"][-3:] + names["list"][-5:] + names["nested"][-3:]
+        parts += [f"{name}.text()" for name in names["state"][-4:]]
         parts += [f"[q.text() for q in {name}]" for name in (names["group"] + names["states"])[-2:]]
         parts += [f"{name}.value" for name in names["called"][-1:]]
         return "[" + ", ".join(parts) + "]"
@@ -213,7 +213,7 @@ class Writer:
             self.bind("nested", f"[{self.list()}, {self.list()}]")
             return
         name, index = self.any("nested"), self.random.randint(0, 1)
-        if self.chance(0.3):
+        if self.chance(0.4):
             self.bind("list", f"{name}[{index}]")
             return
         self.put(self.one(

@@ -26,7 +26,7 @@ CASES = {
     "global": ("    global LIST\n    LIST = 1\n", 4, 5, "'LIST' is a global"),
     "bad parameter": ("    s += lmc.gen('x', beams=2)\n", 3, 29, "no parameter 'beams'"),
     "bad method": ("    s.jump()\n", 3, 5, "no method 'jump'"),
-    "bad type": ("    s += lmc.gen('x', type=dict)\n", 3, 28, "of this type"),
+    "bad type": ("    s += lmc.gen('x', type=set)\n", 3, 28, "cannot make a value of"),
     "no choices": ("    s += lmc.select('x')\n", 3, 10, "needs choices"),
     "bad name": ("    s += lmc.gen(3)\n", 3, 18, "a variable's name is text"),
     "bad choices method": (

@@ -12,6 +12,7 @@ from lmc.errors import CaptureError
 from lmc.frontend.capture import Captured, capture
 from lmc.ir.core import Op
 from lmc.ir.printer import print_module
+from lmc.ir.verifier import verify
 
 Load = Callable[[str], ModuleType]
 
@@ -274,3 +275,45 @@ def test_nothing_to_capture(given: list[Any]) -> None:
     """No functions, or something that is none."""
     with pytest.raises((CaptureError, AttributeError)):
         capture(given)
+
+
+def test_methods_of_module_objects_are_called_by_their_path(load: Load) -> None:
+    """A client object, one that can be called itself, and a class."""
+    module = load(
+        "from collections import Counter\n"
+        "class Client:\n    def __init__(self):\n        self.seen = []\n"
+        "    def search(self, q):\n        self.seen.append(q)\n        return q * 2\n"
+        "    def __call__(self, q):\n        return q\n"
+        "client = Client()\n"
+        "def program(s, q):\n"
+        "    s += client.search(q) + client(q)\n"
+        "    return Counter(q).most_common(1)\n"
+    )
+    made = capture([module.program])
+    name = module.__name__
+    assert [op.attributes["callee"] for op in ops(made, "host.call")] == [
+        f"{name}:client.search", f"{name}:client", "collections:Counter",
+    ]  # fmt: skip
+    assert [op.attributes["name"] for op in ops(made, "host.method")] == ["most_common"]
+
+
+def test_long_rows_of_early_returns_stay_flat(load: Load) -> None:
+    """A hundred and fifty ways out nest no deeper than the verifier allows."""
+    rows = "".join(f"    if x == {i}:\n        return {i}\n    s += '{i} '\n" for i in range(150))
+    module = load(f"def program(s, x: int):\n{rows}    return 'end'\n")
+    made = capture([module.program])
+    verify(made.module)
+    assert len(ops(made, "lm.extend")) == 150
+
+
+def test_expressions_nested_too_deeply_are_refused(load: Load) -> None:
+    """No raw recursion error reaches the user."""
+    module = load("def program(s):\n    s += " + " + ".join(["'a'"] * 900) + "\n")
+    with pytest.raises(CaptureError, match="too deeply") as caught:
+        capture([module.program])
+    assert caught.value.location.line == 2
+    chain = "    if n == -1:\n        s += 'a'\n" + "".join(
+        f"    elif n == {i}:\n        s += 'b'\n" for i in range(120)
+    )
+    with pytest.raises(CaptureError, match="deeper than 90"):
+        capture([load(f"def program(s, n: int):\n{chain}").program])
