@@ -122,6 +122,9 @@ def _answering() -> Iterator[None]:
         raise
     except LmcError as error:
         raise AnswerFailed(error) from error
+    except Exception as error:
+        # A model or a script of somebody's own may raise anything: the call has failed.
+        raise AnswerFailed(RunError(f"{type(error).__name__}: {error}")) from error
 
 
 def failed_results(op: Op, operands: Sequence[Traced], failed: Failed) -> list[Traced]:

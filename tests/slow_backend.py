@@ -1,4 +1,4 @@
-"""An oracle whose answers take time and come piece by piece, on one thread, and can be cancelled."""
+"""An oracle whose answers take time, come piece by piece on one thread, and can be cancelled."""
 
 import threading
 from collections.abc import Callable

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmc.runtime.executor.feed import Feed
 from lmc.runtime.executor.session import Job
-from lmc.runtime.result import Readings, RunResult, RunState
+from lmc.runtime.result import CallRecord, Readings, RunResult, RunState, RunUsage
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,6 +32,16 @@ class RunHandle(Readings):
     def value(self) -> Any:
         """What the program returned."""
         return self.result().value
+
+    @property
+    def calls(self) -> list[CallRecord]:
+        """The model calls that the result needed, in program order."""
+        return self.result().calls
+
+    @property
+    def usage(self) -> RunUsage:
+        """What all calls took."""
+        return self.result().usage
 
     def __repr__(self) -> str:
         return f"<run {'ended' if self.is_done else 'in progress'}>"

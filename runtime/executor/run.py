@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from lmc.errors import Cancelled, LmcError
+from lmc.errors import Cancelled, LmcError, RunError
 from lmc.ir.calls import CallUsage, GenCall, ScoreCall
 from lmc.ir.target import Backend
 from lmc.runtime.executor.code import PlanCode
@@ -94,7 +94,7 @@ class Run:
 
         def answered(result: Any) -> None:
             self._count(result, submitted)
-            on_answer(result)
+            on_answer(_told(result))
 
         def submit(done: Callable[[Any], None]) -> Any:
             if isinstance(call, ScoreCall):
@@ -223,3 +223,12 @@ class Run:
             if ticket is not None and ticket is not HOST:
                 ticket.cancel()
         self._drain()
+
+
+def _told(result: Any) -> Any:
+    """Return an answer; an exception of a backend's or a script's own as an error of the call."""
+    if not isinstance(result, Exception) or isinstance(result, LmcError):
+        return result
+    made = RunError(f"{type(result).__name__}: {result}")
+    made.__cause__ = result
+    return made

@@ -116,8 +116,7 @@ def test_a_failing_run_raises_after_the_pieces_that_came(mode):
     run = forever.run(stream=True, backend=SlowOracle(fail), seed=1, mode=mode)
     got = []
     with pytest.raises(RunError, match="no answer") as caught:
-        for piece in run.text_iter():
-            got.append(piece)
+        got.extend(run.text_iter())
     assert "".join(got) == "Go one"
     assert caught.value.location is not None
     assert caught.value.location.line == forever.func.__code__.co_firstlineno + 3
@@ -316,7 +315,7 @@ def test_a_batch_is_a_list_in_order(mode):
 
 @both_modes
 def test_wrong_items_of_a_batch_are_told_by_number(mode):
-    with pytest.raises(UsageError, match="item 1 of the batch: .*missing a required"):
+    with pytest.raises(UsageError, match=r"item 1 of the batch: .*missing a required"):
         answer.run_batch([("a",), {}], backend=Oracle(), mode=mode)
     with pytest.raises(UsageError, match="item 0 of the batch is str"):
         answer.run_batch(["a"], backend=Oracle(), mode=mode)
