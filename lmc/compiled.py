@@ -101,7 +101,7 @@ class CompiledProgram(Runnable):
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """Run the program and return what it returned."""
-        return self.run(*args, **keywords).value
+        return self._run(args, keywords).value
 
     def save(self, path: str | Path) -> None:
         """Write the artifact; the same program gives the same bytes.

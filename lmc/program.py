@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +36,7 @@ class Program(Runnable):
                 f"program '{function.__name__}' has no parameter for its state",
                 hint=f"write: def {function.__name__}(s, ...)",
             )
+        self.name = function.__name__
         self.__lmc_function__ = function
         self.__lmc_fixed__ = {}
         self.__signature__ = inspect.Signature(parameters[1:])
@@ -44,11 +44,6 @@ class Program(Runnable):
 
     def __repr__(self) -> str:
         return f"<lmc program {self.__name__}{self.__signature__}>"
-
-    @property
-    def name(self) -> str:
-        """The function's name."""
-        return self.__lmc_function__.__name__
 
     @property
     def func(self) -> Callable[..., Any]:
@@ -82,7 +77,7 @@ class Program(Runnable):
     def run(self, *args: Any, stream: Literal[True], **keywords: Any) -> "RunHandle": ...
 
     @overload
-    def run(self, *args: Any, **keywords: Any) -> "RunResult": ...
+    def run(self, *args: Any, stream: Literal[False] = False, **keywords: Any) -> "RunResult": ...
 
     def run(self, *args: Any, **keywords: Any) -> Any:
         """Run the program and return its result; see `Runnable.run`.
@@ -94,9 +89,7 @@ class Program(Runnable):
         Raises:
             RunError: the program failed; tells the line and the prompt's tail.
         """
-        from lmc.runtime.eager import is_running
-
-        return self(*args, **keywords) if is_running() else super().run(*args, **keywords)
+        return self(*args, **keywords)
 
     def cache(self, backend: "Backend | str | Path | None" = None) -> None:
         """Compile for a backend ahead of the first run; the constant prefixes come with it.
@@ -112,7 +105,7 @@ class Program(Runnable):
         from lmc.runtime.eager import call_nested, is_running
 
         if not is_running():
-            return super().run(*args, **keywords)
+            return self._run(args, keywords)
         request = self._request(args, keywords, "stream")
         return call_nested(
             self.__lmc_function__, request.bound, request.defaults, options=request.options
@@ -156,10 +149,10 @@ class Program(Runnable):
 
 def _user_level() -> int:
     """Return how many frames above the caller the user's code is, for warnings."""
-    level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").startswith("lmc."):
+    level, frame = 0, inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("lmc."):
         level, frame = level + 1, frame.f_back
-    return level
+    return max(1, level)
 
 
 def function(

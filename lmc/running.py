@@ -5,10 +5,10 @@ import inspect
 import secrets
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
 
 from lmc.errors import LmcError, UsageError
-from lmc.ir.expressions import RUN_NAMES, RUN_PARAMS
+from lmc.ir.expressions import RUN_PARAMS
 
 if TYPE_CHECKING:
     from lmc.runtime.executor.handle import RunHandle
@@ -48,6 +48,7 @@ class Runnable:
     """
 
     name: str
+    __name__: str
     __signature__: inspect.Signature
     __lmc_fixed__: dict[str, Any]
     run_options: ClassVar[tuple[str, ...]] = ("backend", "seed", "on_event", "timeout")
@@ -93,14 +94,13 @@ class Runnable:
         options: dict[str, Any] = {}
         defaults: dict[str, Any] = {}
         for key, value in keywords.items():
-            parameter = RUN_NAMES.get(key, key)
             if key in self.__signature__.parameters:
                 own[key] = value
             elif key in allowed:
                 options[key] = value
-            elif parameter in DEFAULTS:
+            elif key in DEFAULTS:
                 if value is not None:
-                    defaults[parameter] = value
+                    defaults[key] = value
             else:
                 own[key] = value  # binding tells what is wrong
         return own, options, defaults
@@ -111,7 +111,7 @@ class Runnable:
     def run(self, *args: Any, stream: Literal[True], **keywords: Any) -> "RunHandle": ...
 
     @overload
-    def run(self, *args: Any, **keywords: Any) -> "RunResult": ...
+    def run(self, *args: Any, stream: Literal[False] = False, **keywords: Any) -> "RunResult": ...
 
     def run(self, *args: Any, **keywords: Any) -> Any:
         """Run the program and return its result.
@@ -127,6 +127,9 @@ class Runnable:
             RunError: the program failed, or its time is over; tells the line and the
                 prompt's tail.
         """
+        return self._run(args, keywords)
+
+    def _run(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         request = self._request(args, keywords, "stream")
         is_streamed = request.options.pop("stream", False)
         runner, options = self._prepared(request)
@@ -150,7 +153,7 @@ class Runnable:
         self, bound: Mapping[str, Any], *, instance: int = 0, **keywords: Any
     ) -> "RunResult":
         """Run with a value per parameter, decode parameters in `defaults`; options as in `run`."""
-        options = {"defaults": {}, **keywords}
+        options: dict[str, Any] = {"defaults": {}, **keywords}
         runner = self._runner(options)
         return runner.run(bound, instance=instance, **_seeded(options))
 
@@ -210,7 +213,7 @@ class Runnable:
         keep_errors: bool,
         in_order: bool,
         keywords: dict[str, Any],
-    ) -> "Generator[tuple[int, Any]]":
+    ) -> "Generator[tuple[int, Any], None, None]":
         own, options, defaults = self._part(keywords, self.run_options)
         if own:
             raise UsageError(f"'{self.name}' has no run option {next(iter(own))!r}")
@@ -224,9 +227,9 @@ class Runnable:
     def _bind_item(self, number: int, item: Any) -> dict[str, Any]:
         try:
             if isinstance(item, Mapping):
-                return self._bind((), item)
+                return self._bind((), cast("Mapping[str, Any]", item))
             if isinstance(item, (list, tuple)):
-                return self._bind(item, {})
+                return self._bind(cast("Sequence[Any]", item), {})
         except LmcError as error:
             error.message = f"item {number} of the batch: {error.message}"
             raise
@@ -236,8 +239,8 @@ class Runnable:
         )
 
     def _counted(
-        self, pairs: "Generator[tuple[int, Any]]", batch: Iterable[BatchItem]
-    ) -> "Generator[tuple[int, Any]]":
+        self, pairs: "Generator[tuple[int, Any], None, None]", batch: Iterable[BatchItem]
+    ) -> "Generator[tuple[int, Any], None, None]":
         """Yield the same, showing how many there were."""
         from lmc.progress import Progress
 
@@ -251,7 +254,9 @@ class Runnable:
                 pairs.close()
 
 
-def _closing(results: "Iterator[Any]", pairs: "Generator[Any]") -> "Generator[Any]":
+def _closing(
+    results: "Iterator[Any]", pairs: "Generator[Any, None, None]"
+) -> "Generator[Any, None, None]":
     """Yield results; leaving early closes what they come from."""
     try:
         yield from results
@@ -282,8 +287,8 @@ def bind_arguments(
     given = set(bound.arguments)
     bound.apply_defaults()
     return {
-        key: value
-        if key in given or not isinstance(value, (list, dict, set))
-        else copy.deepcopy(value)
+        key: copy.deepcopy(cast("Any", value))
+        if key not in given and isinstance(value, (list, dict, set))
+        else value
         for key, value in bound.arguments.items()
     }

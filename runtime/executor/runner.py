@@ -4,7 +4,7 @@ One after another, in the background, or a batch of many at a time, in order or 
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -71,7 +71,7 @@ class Sessions:
 
 
 @contextmanager
-def kept(sessions: Sessions) -> Iterator[Session]:
+def kept(sessions: Sessions) -> Generator[Session, None, None]:
     """Open a session that is listed while it is open; closing it cancels what still runs."""
     session = Session()
     sessions.add(session)
@@ -171,7 +171,7 @@ class Runner:
         on_event: OnEvent | None = None,
         keep_errors: bool = False,
         timeout: float | None = None,
-    ) -> Iterator[RunResult | LmcError]:
+    ) -> Generator[RunResult | LmcError, None, None]:
         """Run once per set of arguments; yield results in order.
 
         At most `limit` instances run at a time. Leaving the iterator early, or an error,
@@ -195,7 +195,7 @@ class Runner:
         keep_errors: bool = False,
         timeout: float | None = None,
         in_order: bool = False,
-    ) -> Iterator[tuple[int, RunResult | LmcError]]:
+    ) -> Generator[tuple[int, RunResult | LmcError], None, None]:
         """Run once per set of arguments; yield (index, result) as instances end."""
         most = self.max_concurrent if limit is None else limit
         if most < 1:

@@ -347,8 +347,35 @@ def test_an_interrupt_leaves_nothing_running():
 
 def test_a_nested_program_needs_a_running_one():
     with pytest.raises(UsageError, match="called outside a program") as caught:
-        inner("word")
+        call_nested(inner.func, {"word": "word"})
     assert "inner.run(...)" in str(caught.value)
+
+
+@lmc.function
+def runs_inside(s):
+    first = inner.run("a", temperature=0.5)
+    s += first["in"] + lmc.gen("b", max_tokens=3)
+    second = inner(word="b")
+    return first.ret_value, second.text()
+
+
+@lmc.function
+def wrong_option_inside(s):
+    s += "a"
+    inner.run("a", **{"seed": 3})
+
+
+def test_run_inside_a_program_is_a_nested_call():
+    eager = runs_inside.run(backend=Oracle(), seed=3, mode="eager")
+    compiled = runs_inside.run(backend=Oracle(), seed=3)
+    assert eager.calls[0].lineage == ("call0",)
+    assert (eager.value, eager.text(), eager.calls) == (
+        compiled.value, compiled.text(), compiled.calls,
+    )  # fmt: skip
+    assert eager.calls[0].call.params.temperature == 0.5
+    with pytest.raises(RunError, match="'seed' of 'inner' is set by the outermost run") as caught:
+        wrong_option_inside.run(backend=Oracle(), mode="eager")
+    assert caught.value.location.line == wrong_option_inside.func.__code__.co_firstlineno + 3
 
 
 def endless(s):
