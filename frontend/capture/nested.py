@@ -11,7 +11,9 @@ from lmc.ir.core import Value
 from lmc.ir.expressions import RUN_NAMES, RUN_PARAMS
 from lmc.ir.types import EFFECT, PY, STATE, Attr, is_attr
 
-RUN_OPTIONS = frozenset({"backend", "seed", "mode", "passes", "on_event"})
+RUN_OPTIONS = frozenset({
+    "backend", "seed", "mode", "passes", "on_event", "stream", "timeout",
+})  # fmt: skip
 
 
 class NestedPrograms(HostCalls):
@@ -47,19 +49,23 @@ class NestedPrograms(HostCalls):
             else:
                 what = "is set by the outermost run" if key in RUN_OPTIONS else "is not known"
                 self.fail(keyword.value, f"'{key}' of '{name}' {what}", "leave it out")
-        operands = self._program_arguments(function, arguments, keywords, node)
+        fixed = getattr(program, "__lmc_fixed__", {})
+        operands = self._program_arguments(function, fixed, arguments, keywords, node)
         return self._program_op(self.module.program(function), operands, defaults, node)
 
     def _program_arguments(
         self,
         function: FunctionType,
+        fixed: dict[str, Any],
         arguments: list[Abstract],
         keywords: dict[str, Abstract],
         node: ast.AST,
     ) -> list[Value]:
+        """Return a value per parameter; `fixed` are those that bind() has set before."""
         parameters = list(inspect.signature(function).parameters.values())[1:]
+        free = [parameter for parameter in parameters if parameter.name not in fixed]
         try:
-            bound = inspect.Signature(parameters).bind(*arguments, **keywords)
+            bound = inspect.Signature(free).bind(*arguments, **keywords)
         except TypeError as error:
             self.fail(node, f"{function.__name__}: {error}", "check the call")
         operands: list[Value] = []
@@ -67,7 +73,8 @@ class NestedPrograms(HostCalls):
             value = bound.arguments.get(parameter.name)
             if value is None:
                 name = f"{function.__name__}.{parameter.name}"
-                value = self.from_python(parameter.default, name, node)
+                default = fixed.get(parameter.name, parameter.default)
+                value = self.from_python(default, name, node)
             operands.append(self.read(value, node))
         return operands
 
