@@ -1,6 +1,7 @@
 """Dropping what capture carried through branches and loops and nobody reads."""
 
 from lmc.ir.core import Block, Op, Value
+from lmc.ir.types import STATE
 
 _CONSTANTS = ("val.const", "val.undefined", "val.list")
 
@@ -9,7 +10,8 @@ def prune(body: Block) -> None:
     """Drop the results of cf ops, and the constants, that no op needs in the end.
 
     Needed is what an op takes that does something, and what a needed result or block
-    argument of a cf op is carried from.
+    argument of a cf op is carried from. So are states taken out of containers: a slot is
+    looked into where something is done with its state, or to carry it through a loop.
     """
     ops = list(body.walk())
     sources = _sources(ops)
@@ -42,7 +44,11 @@ def _taken(op: Op) -> list[Value]:
 
 
 def _is_droppable(op: Op) -> bool:
-    return op.name in _CONSTANTS and not op.operands
+    return (op.name in _CONSTANTS and not op.operands) or _is_slot(op)
+
+
+def _is_slot(op: Op) -> bool:
+    return op.name == "val.index" and op.results[0].type == STATE
 
 
 def _sources(ops: list[Op]) -> dict[Value, list[Value]]:
@@ -56,6 +62,8 @@ def _sources(ops: list[Op]) -> dict[Value, list[Value]]:
         elif op.blocks:
             for result, argument, init, back in _carried(op):
                 found[result] = found[argument] = [init, back]
+        elif _is_slot(op):
+            found[op.results[0]] = op.operands
     return found
 
 
