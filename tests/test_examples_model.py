@@ -7,6 +7,7 @@ from examples_support import ESSAY, MODES, ROOT, observables, program, token_ids
 
 import lmc
 from lmc.backends import open_backend
+from lmc.runtime.executor import release_prologues
 
 pytestmark = pytest.mark.model
 
@@ -72,6 +73,7 @@ def test_sampled_ids_do_not_depend_on_mode_cache_or_batch(engine):
 
 
 def test_the_judges_branches_share_their_prompt(engine):
+    release_prologues(engine)
     engine.flush_cache()
     first = program("judge").run(essay=ESSAY, backend=engine, seed=0)
     contexts = {record.call.context for record in first.calls if record.name == "judgment"}

@@ -20,7 +20,7 @@ from lmc.codegen.artifact import (
     unpack_artifact,
 )
 from lmc.codegen.lower import lower
-from lmc.codegen.plan import PlanBlock, PlanFunction, PlanParam
+from lmc.codegen.plan import PLAN_VERSION, PlanBlock, PlanFunction, PlanParam
 from lmc.codegen.signature import annotation_of, signature_of
 from lmc.codegen.target import oracle_target
 from lmc.errors import ArtifactError
@@ -153,7 +153,7 @@ def test_newer_versions_are_told():
     with pytest.raises(ArtifactError, match="format 0"):
         unpack_artifact(with_payload(payload, version=0))
     entries = [
-        (n, d.replace(b'"version":1', b'"version":7') if n == "plan.json" else d)
+        (n, d.replace(b'"version":%d' % PLAN_VERSION, b'"version":7') if n == "plan.json" else d)
         for n, d in contents()
     ]
     with pytest.raises(ArtifactError, match="version 7"):

@@ -611,11 +611,19 @@ def test_a_cancel_while_the_constraint_compiles(fakes, monkeypatch):
 # -- closing -------------------------------------------------------------------------------
 
 
-def engine_threads():
-    return [t.name for t in threading.enumerate() if t.name.startswith("lmc-")]
+@pytest.fixture(name="threads_left")
+def fixture_threads_left():
+    """Return what lists the engine threads that the test has started and that still run."""
+    before = set(threading.enumerate())
+
+    def left():
+        started = set(threading.enumerate()) - before
+        return [thread.name for thread in started if thread.name.startswith("lmc-")]
+
+    return left
 
 
-def test_closing_ends_every_call_and_leaves_no_thread(fakes):
+def test_closing_ends_every_call_and_leaves_no_thread(fakes, threads_left):
     model = fakes.FakeModel(before_forward=lambda batch: time.sleep(0.005))
     engine = fakes.make_engine(model)
     waiters = [fakes.Waiter() for _ in range(20)]
@@ -628,7 +636,7 @@ def test_closing_ends_every_call_and_leaves_no_thread(fakes):
     engine.close()
     assert all(len(waiter.outcomes) == 1 for waiter in waiters)
     assert all(isinstance(waiter.outcomes[0], Cancelled) for waiter in waiters)
-    assert engine_threads() == []
+    assert threads_left() == []
     late = fakes.Waiter()
     for submit in (
         lambda: engine.submit_gen(fakes.gen(PROMPT), late),
@@ -644,7 +652,7 @@ def test_closing_ends_every_call_and_leaves_no_thread(fakes):
     assert engine.stats().cancelled_requests == 20
 
 
-def test_closing_from_a_callback(fakes):
+def test_closing_from_a_callback(fakes, threads_left):
     engine, waiter = fakes.make_engine(), fakes.Waiter()
 
     def close_then_tell(outcome):
@@ -654,7 +662,7 @@ def test_closing_from_a_callback(fakes):
     engine.submit_gen(fakes.gen(PROMPT), close_then_tell)
     waiter.result()
     engine.close()
-    assert engine_threads() == []
+    assert threads_left() == []
 
 
 def test_callbacks_may_submit_more(fakes):
@@ -676,7 +684,7 @@ def test_callbacks_may_submit_more(fakes):
         assert last.result().text
 
 
-def test_an_interrupt_reaches_a_thread_that_waits_for_the_engine(fakes):
+def test_an_interrupt_reaches_a_thread_that_waits_for_the_engine(fakes, threads_left):
     model = fakes.FakeModel(before_forward=lambda batch: time.sleep(2.0))
     with fakes.make_engine(model) as engine:
         engine.submit_gen(fakes.gen(PROMPT, max_tokens=500), fakes.Waiter())
@@ -687,7 +695,7 @@ def test_an_interrupt_reaches_a_thread_that_waits_for_the_engine(fakes):
             [engine.stats() for _ in range(10)]
         assert time.perf_counter() - begun < 1.8
         timer.join()
-    assert engine_threads() == []
+    assert threads_left() == []
 
 
 FORGETFUL = """
