@@ -54,9 +54,9 @@ class Scenario:
 class Words:
     """Texts and numbers that a program looks for, found in its constants."""
 
-    texts: list[str] = field(default_factory=list)
-    numbers: list[int] = field(default_factory=list)
-    stops: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list[str])
+    numbers: list[int] = field(default_factory=list[int])
+    stops: list[str] = field(default_factory=list[str])
 
 
 LOOKED_AT = frozenset({"val.compare", "val.method", "val.index", "lm.select"})

@@ -20,14 +20,15 @@ MAX_ITEMS = 4
 def require_hypothesis() -> Any:
     """Return hypothesis; raises UsageError, naming the remedy, where it is not installed."""
     try:
-        import hypothesis
-        import hypothesis.strategies
+        from importlib import import_module
+
+        import_module("hypothesis.strategies")
+        return import_module("hypothesis")
     except ImportError as error:
         raise UsageError(
             "checking a program needs the package 'hypothesis', which is not installed",
             hint="pip install hypothesis",
         ) from error
-    return hypothesis
 
 
 def arguments_strategy(
@@ -81,7 +82,8 @@ def _strategy_of(parameter: inspect.Parameter, hint: Any, words: Words) -> Any:
     default = parameter.default
     has_default = default is not inspect.Parameter.empty
     if hint is None:
-        hint = type(default) if has_default and default is not None else str
+        kind: Any = type(default)
+        hint = kind if has_default and default is not None else str
     found = _of_type(hint, words, parameter.name)
     # The default comes first, so that a difference shrinks towards it.
     return st.one_of(st.just(default), found) if has_default else found

@@ -11,9 +11,10 @@ import copy
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FunctionType, ModuleType
+from dataclasses import dataclass
+from types import CellType, FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from lmc.check_values import UNNOTED, is_noted, shown_call
@@ -127,7 +128,8 @@ class HostStandIns:
         origin, inner = get_origin(kind) or kind, get_args(kind)
         if origin in (list, set, tuple, Sequence) and depth:
             items = [self._value(inner[0] if inner else str, draw, depth - 1) for _ in range(2)]
-            return origin(items) if origin in (list, set, tuple) else items
+            make: Any = origin
+            return make(items) if origin in (list, set, tuple) else items
         if origin in (dict, Mapping) and depth:
             kind_of_value = inner[1] if len(inner) > 1 else str
             return {key: self._value(kind_of_value, draw, depth - 1) for key in ("a", "b")}
@@ -176,54 +178,77 @@ def _copied(value: Any) -> Any:
         return value
 
 
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A name, or the cell of a closure, by which a body finds a host function."""
+
+    callee: str
+    names: dict[str, Any]
+    name: str
+    cell: CellType | None = None
+
+    def read(self) -> Any:
+        """Return what is there."""
+        return self.names.get(self.name, _UNKNOWN) if self.cell is None else self.cell.cell_contents
+
+    def write(self, value: Any) -> None:
+        """Put something there; `_UNKNOWN` takes the name away."""
+        if self.cell is not None:
+            self.cell.cell_contents = value
+        elif value is _UNKNOWN:
+            del self.names[self.name]
+        else:
+            self.names[self.name] = value
+
+
 class Places:
     """Where the Python body of a program finds its host functions.
 
-    Looked at are the names of the body's module, of modules in its folder, and of the modules
-    where the functions live. `unreached` are functions that stand in none of them.
+    Looked at are the body's closure, the names of its module, of modules in its folder, and of
+    the modules where the functions live. `unreached` are functions that stand in none of them.
     """
 
     def __init__(self, stand_ins: HostStandIns, function: FunctionType) -> None:
-        self._places: list[tuple[dict[str, Any], str, str]] = []
+        self._places: list[_Place] = []
         self.unreached: list[str] = []
         for callee, obj in stand_ins.real.items():
-            if not stand_ins.is_replaced(callee):
-                continue
-            found = list(_find(callee, obj, function))
-            self._places += [(names, name, callee) for names, name in found]
-            self.unreached += [] if found else [callee]
+            if stand_ins.is_replaced(callee):
+                found = list(_find(callee, obj, function))
+                self._places += found
+                self.unreached += [] if found else [callee]
 
     @contextmanager
-    def filled(self, host: Host) -> Iterator[None]:
+    def filled(self, host: Host) -> Generator[None]:
         """Let the body call stand-ins."""
-        before = [(names, name, names.get(name, _UNKNOWN)) for names, name, _ in self._places]
-        for names, name, callee in self._places:
-            names[name] = host[callee]
+        before = [(place, place.read()) for place in self._places]
+        for place in self._places:
+            place.write(host[place.callee])
         try:
             yield
         finally:
-            for names, name, value in before:
-                if value is _UNKNOWN:
-                    del names[name]
-                else:
-                    names[name] = value
+            for place, value in before:
+                place.write(value)
 
 
-def _find(callee: str, obj: Any, function: FunctionType) -> Iterator[tuple[dict[str, Any], str]]:
-    """Yield the names under which a body finds a function."""
+def _find(callee: str, obj: Any, function: FunctionType) -> Iterator[_Place]:
+    """Yield the places where a body finds a function."""
     home, _, path = callee.partition(":")
+    for cell in function.__closure__ or ():
+        if cell.cell_contents is obj:
+            yield _Place(callee, {}, "", cell)
     if home == "builtins":
-        yield function.__globals__, path
+        yield _Place(callee, function.__globals__, path)
         return
     for names in _namespaces(function, home):
-        yield from ((names, name) for name, value in names.items() if value is obj)
+        yield from (_Place(callee, names, name) for name, value in names.items() if value is obj)
 
 
 def _namespaces(function: FunctionType, home: str) -> list[dict[str, Any]]:
     """Return the names of the function's module, its neighbours, and a module by name."""
     folder = str(function.__code__.co_filename).rpartition("/")[0]
     found: dict[int, dict[str, Any]] = {id(function.__globals__): function.__globals__}
-    for name, module in list(sys.modules.items()):
+    modules: dict[str, Any] = dict(sys.modules)
+    for name, module in modules.items():
         file = getattr(module, "__file__", None) or ""
         if isinstance(module, ModuleType) and (name == home or file.rpartition("/")[0] == folder):
             found[id(vars(module))] = vars(module)

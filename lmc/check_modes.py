@@ -4,6 +4,7 @@ import copy
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from types import FunctionType
 from typing import Any
 
@@ -74,7 +75,7 @@ class Tally:
     examples: int = 0
     unjudged: int = 0
     failed: int = 0
-    arms: set[tuple[Op, bool]] = field(default_factory=set)
+    arms: set[tuple[Op, bool]] = field(default_factory=set[tuple[Op, bool]])
 
 
 class Checker:
@@ -220,9 +221,7 @@ class Checker:
         timer.daemon = True
         timer.start()
         try:
-            return self._outcome(
-                lambda **options: executor.run(self.entry, **options), example, given
-            )
+            return self._outcome(partial(executor.run, self.entry), example, given)
         finally:
             timer.cancel()
 

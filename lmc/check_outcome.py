@@ -27,9 +27,9 @@ class Outcome:
     """
 
     failure: Failure | None
-    aspects: dict[str, str] = field(default_factory=dict)
-    calls: list[Call] = field(default_factory=list)
-    host_calls: list[str] = field(default_factory=list)
+    aspects: dict[str, str] = field(default_factory=dict[str, str])
+    calls: list[Call] = field(default_factory=list[Call])
+    host_calls: list[str] = field(default_factory=list[str])
     stream: str | None = None
 
 

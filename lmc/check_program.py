@@ -18,7 +18,7 @@ from lmc.check_meaning import TooLong
 from lmc.check_modes import Checker, Example, Finding
 from lmc.check_outcome import Mismatch, compare_compiled, compare_modules
 from lmc.check_reduce import reduce_module
-from lmc.errors import LmcError, UsageError
+from lmc.errors import UsageError
 from lmc.ir.core import Module
 from lmc.ir.location import Location
 from lmc.ir.printer import print_module
@@ -28,6 +28,7 @@ from lmc.runtime.oracle import Oracle
 
 DEFAULT_EXAMPLES = 50
 MAX_ROUNDS = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Branch:
@@ -262,8 +263,9 @@ def _mismatch(
         after = checker.meaning(result.module, example)
     except TooLong as error:
         return Mismatch("end", "the run ends", str(error))
-    except LmcError as error:
-        return Mismatch("compilation", "no error", error.message)
+    except Exception as error:
+        # A pass of ours may raise anything; that is a difference, not the end of the check.
+        return Mismatch("compilation", "no error", str(error))
     return compare_modules(before, after)
 
 

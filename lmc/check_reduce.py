@@ -68,7 +68,7 @@ def _smaller(module: Module, ends: float) -> Iterator[Module]:
 
 
 def _without_functions(module: Module) -> Iterator[Module]:
-    called = {op.attributes.get("callee") for op in module.walk()}
+    called = {str(op.attributes.get("callee")) for op in module.walk()}
     for name in module.functions:
         if name not in module.entries and name not in called:
             copy = clone_module(module)
@@ -159,6 +159,31 @@ def _given(op: Op) -> list[Value]:
 def _replace(module: Module, mapping: dict[Value, Value]) -> None:
     for function in module.functions.values():
         replace_values(function.body, mapping)
+
+
+def _operand(number: int) -> Edit:
+    """Return the edit that lets an operand stand for the only result."""
+
+    def edit(module: Module, block: Block, op: Op) -> bool:
+        is_plain = op.name.startswith("val.") and len(op.results) == 1
+        if not is_plain or number >= len(op.operands):
+            return False
+        value, result = op.operands[number], op.results[0]
+        if value.type != result.type and result.type != PY:
+            return False
+        block.ops.remove(op)
+        _replace(module, {result: value})
+        return True
+
+    return edit
+
+
+def _fewer_operands(module: Module, block: Block, op: Op) -> bool:
+    """Drop the first operand of a list, a tuple or a text."""
+    if op.name not in ("val.list", "val.tuple", "val.concat") or len(op.operands) < 2:
+        return False
+    del op.operands[0]
+    return True
 
 
 def _arm(number: int) -> Edit:
@@ -255,7 +280,8 @@ def _fewer_parameters(number: int) -> Edit:
 
 EDITS: tuple[Edit, ...] = (
     _arm(0), _arm(1), _drop(0), _drop(1), _one_trip, _return_none, _bypass_result,
-    _shorter_constant, _fewer_parameters(0), _fewer_parameters(1),
+    _operand(0), _operand(1), _fewer_operands, _shorter_constant, _fewer_parameters(0),
+    _fewer_parameters(1),
 )  # fmt: skip
 
 

@@ -1,7 +1,9 @@
 """The command `lmc check`: a program from a file, arguments from a file or drawn."""
 
 from pathlib import Path
+from typing import Any
 
+from lmc.arguments import argument_sets
 from lmc.check_program import CheckReport, check_program
 from lmc.errors import UsageError
 from lmc.sources import find_program, is_artifact
@@ -26,12 +28,9 @@ def check_source(
     if is_artifact(source):
         raise UsageError("an artifact has no Python body to compare with", hint="check its source")
     _, program = find_program(source)
-    arguments = None
+    arguments: list[dict[str, Any]] | None = None
     if args_file is not None:
-        from lmc.cli_run import argument_sets
-
-        options = {"arguments": (), "args_file": args_file}
-        arguments = list(argument_sets(program.name, program.__signature__, options))
+        arguments = argument_sets(program.name, program.__signature__, (), args_file)
     return check_program(
         program, examples=examples, seed=seed, arguments=arguments, call_host=call_host
     )

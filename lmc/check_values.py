@@ -21,11 +21,12 @@ def shown(value: Any) -> str:
         return f"<state {value.text!r} {shown(value.messages)} {shown(held)}>"
     if hasattr(value, "variables") and hasattr(value, "messages"):
         return f"<state {value.text()!r} {shown(value.messages())} {shown(value.variables)}>"
-    if type(value) is list:
+    kind: Any = type(value)
+    if kind is list:
         return f"[{_joined(value)}]"
-    if type(value) is tuple:
+    if kind is tuple:
         return f"({_joined(value)},)"
-    if type(value) is dict:
+    if kind is dict:
         return "{" + ", ".join(f"{shown(k)}: {shown(v)}" for k, v in value.items()) + "}"
     if type(value) in (set, frozenset):
         return f"{type(value).__name__}({', '.join(sorted(map(shown, value)))})"

@@ -128,7 +128,8 @@ class Writer(Statements):
         if kind in self.owned:
             made = f"dict({made})" if kind == "table" else f"list({made})"
         if is_old and kind in ("int", "text") and self.chance(0.4) and not self._is_parameter(name):
-            self.put(f"{name} += {made}")
+            # What capture cannot tell from a list may not be added in place.
+            self.put(f"{name} = {name} + {made}")
             return
         self.put(f"{name} = {made}")
         if not is_old:

@@ -1,0 +1,57 @@
+"""Programs that random programs found to run differently once, cut down by hand."""
+
+import lmc
+
+
+@lmc.function
+def lambda_over_numbered_forks(s, flag: bool):
+    """The index that a lambda gets, where states are kept by number."""
+    if flag:
+        q = s
+        for _ in range(2):
+            q = q.copy()
+    forks = s.fork(3)
+    forks += lambda i: str(i)
+    return [fork.text() for fork in forks]
+
+
+@lmc.function
+def slot_of_an_empty_dict(s, items: list[str]):
+    """A name that was a slot of a dict which may be empty, used again."""
+    held = {}
+    for word in items:
+        held[word] = s.copy()
+    for _, q in held.items():  # noqa: B007
+        pass
+    forks = s.fork(2)
+    for q in forks:
+        q += "x"
+    return forks[1].text()
+
+
+@lmc.function
+def unread_text_is_streamed(s, value: str):
+    """A child's append that nobody reads, but that may fail, is no text of the root."""
+    other = s.copy()
+    other += str([value]) and value
+    s += "a"
+
+
+@lmc.function
+def read_on_the_way(s):
+    """A constant whose text is read before more follows is streamed once."""
+    s += "one "
+    before = s.text()
+    s += "two "
+    return before
+
+
+@lmc.function
+def hoisted_text_is_streamed(s):
+    """Text that all children begin with is not the parent's."""
+    s += "Read."
+    forks = s.fork(2)
+    for i, fork in enumerate(forks):
+        fork += "\nNow write " + ["a", "b"][i] + lmc.gen("x", max_tokens=2)
+    s += " Done."
+    return [fork["x"] for fork in forks]
