@@ -82,8 +82,7 @@ def _strategy_of(parameter: inspect.Parameter, hint: Any, words: Words) -> Any:
     default = parameter.default
     has_default = default is not inspect.Parameter.empty
     if hint is None:
-        kind: Any = type(default)
-        hint = kind if has_default and default is not None else str
+        hint = default.__class__ if has_default and default is not None else str
     found = _of_type(hint, words, parameter.name)
     # The default comes first, so that a difference shrinks towards it.
     return st.one_of(st.just(default), found) if has_default else found

@@ -21,15 +21,15 @@ def shown(value: Any) -> str:
         return f"<state {value.text!r} {shown(value.messages)} {shown(held)}>"
     if hasattr(value, "variables") and hasattr(value, "messages"):
         return f"<state {value.text()!r} {shown(value.messages())} {shown(value.variables)}>"
-    kind: Any = type(value)
+    kind: Any = value.__class__
     if kind is list:
         return f"[{_joined(value)}]"
     if kind is tuple:
         return f"({_joined(value)},)"
     if kind is dict:
         return "{" + ", ".join(f"{shown(k)}: {shown(v)}" for k, v in value.items()) + "}"
-    if type(value) in (set, frozenset):
-        return f"{type(value).__name__}({', '.join(sorted(map(shown, value)))})"
+    if kind in (set, frozenset):
+        return f"{kind.__name__}({', '.join(sorted(map(shown, value)))})"
     return repr(value)
 
 
