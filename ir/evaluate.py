@@ -229,7 +229,12 @@ def _format(value: Any, conversion: str, spec: str) -> str:
 
 
 def _unpack(value: Any, count: int) -> list[Any]:
-    items = list(value)
-    if len(items) != count:
-        raise ValueError(f"cannot unpack {len(items)} values into {count} names")
+    try:
+        items = list(value)
+    except TypeError:
+        raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object") from None
+    if len(items) > count:
+        raise ValueError(f"too many values to unpack (expected {count})")
+    if len(items) < count:
+        raise ValueError(f"not enough values to unpack (expected {count}, got {len(items)})")
     return items

@@ -212,6 +212,8 @@ class _Hoister:
         state = root.result
         while (found := self._next_head(block, root, state)) is not None:
             op, head = found
+            if head.kind == "end" and _open_role(root, pieces) != head.text:
+                break  # it fails, at its own line
             pieces.append((head, "hoisted" in op.attributes))
             op.operands[0] = state
             rest = without_head(op, head, self._facts)
@@ -293,6 +295,18 @@ def _add_piece(pieces: list[list[str]], head: Head, *, may_merge: bool) -> None:
         pieces[-1][1] += head.text
     else:
         pieces.append(head.piece)
+
+
+def _open_role(root: Op, new: list[tuple[Head, bool]]) -> str | None:
+    """Return the role whose turn is open after a root and some heads; None if none is."""
+    old: list[list[str]] = [list(piece) for piece in root.attributes.get("pieces", [])]  # type: ignore[union-attr, arg-type]
+    opened: list[str] = []
+    for kind, word in (*old, *(head.piece for head, _ in new)):
+        if kind == "begin":
+            opened.append(word)
+        elif kind == "end" and opened:
+            opened.pop()
+    return opened[-1] if opened else None
 
 
 def _is_root(op: Op) -> bool:

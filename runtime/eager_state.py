@@ -57,7 +57,10 @@ class EagerState:
         try:
             return ex.sequence(value).parts
         except TypeError as error:
-            raise self._error(str(error), "make it a str first: str(...)") from None
+            wrong = value.handle if isinstance(value, EagerState) else value
+            if not isinstance(wrong, str):
+                self._step("lm.extend", wrong)  # which tells what is wrong, and the prompt's end
+            raise self._error(str(error)) from None
 
     def _append(self, part: Any) -> None:
         match part:

@@ -300,7 +300,7 @@ def broken_count(s):
     ("function", "line", "message"),
     [
         (broken_call, "s += lmc.gen", "max_tokens must be an int of at least 0, not -1"),
-        (broken_text, "s += 12", "cannot append 'int'"),
+        (broken_text, "s += 12", "only text can be appended to a prompt, not int: 12"),
         (broken_line, "return len(s.text()) / 0", "ZeroDivisionError: division by zero"),
         (broken_name, 'return s["y"]', "no variable 'y'"),
         (broken_role, "s += lmc.assistant_end()", "that of 'user' is open"),
