@@ -62,7 +62,9 @@ if TYPE_CHECKING:
         video,
     )
     from lmc.program import Program, function
+    from lmc.runtime.executor.handle import RunHandle
     from lmc.runtime.oracle import Oracle
+    from lmc.runtime.result import RunResult
 
 __version__ = "0.1.0"
 __all__ = [
@@ -78,6 +80,8 @@ __all__ = [
     "OpenAI",
     "Oracle",
     "Program",
+    "RunHandle",
+    "RunResult",
     "Runtime",
     "RuntimeEndpoint",
     "ServerArgs",
@@ -136,6 +140,8 @@ _HOMES = {
     "CheckReport": "lmc.check_program",
     "CompiledProgram": "lmc.compiled",
     "Oracle": "lmc.runtime.oracle",
+    "RunHandle": "lmc.runtime.executor.handle",
+    "RunResult": "lmc.runtime.result",
     "Program": "lmc.program",
     "default_backend": "lmc.backends",
     "function": "lmc.program",
