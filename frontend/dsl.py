@@ -122,9 +122,7 @@ def value_type(kind: Any, json_schema: Any, regex: str | None) -> str | None:
     if json_schema is None:
         return type_name(kind)
     if kind is not None or regex is not None:
-        raise UsageError(
-            "json_schema is given beside type or regex", hint="give one of them"
-        )
+        raise UsageError("json_schema is given beside type or regex", hint="give one of them")
     return schema_type(json_schema)
 
 
@@ -162,9 +160,7 @@ def media_refusal(word: str) -> str:
 
 
 def _role(role: str, expr: ex.Expression | str | None) -> ex.Expression:
-    return ex.sequence(
-        ex.RoleBegin(role), *(() if expr is None else (expr,)), ex.RoleEnd(role)
-    )
+    return ex.sequence(ex.RoleBegin(role), *(() if expr is None else (expr,)), ex.RoleEnd(role))
 
 
 def system(expr: ex.Expression | str | None = None) -> ex.Expression:

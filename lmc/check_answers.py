@@ -173,6 +173,7 @@ class ScenarioOracle(Oracle):
 
     def __init__(self, base: Oracle, words: Words) -> None:
         super().__init__(base.script, seed=base.seed, target=base.target)
+        self._constraints = base._constraints  # compiled once for all programs
         self._base = base
         self._words = words
 

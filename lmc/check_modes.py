@@ -4,7 +4,7 @@ import copy
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
@@ -91,7 +91,7 @@ class Checker:
         self.module = captured.module
         self.entry = self.module.entries[0]
         self.words = words_of(self.module)
-        self.oracle = ScenarioOracle(oracle or Oracle(), self.words)
+        self.oracle = ScenarioOracle(oracle or _plain_oracle(), self.words)
         self.hosts = HostStandIns(
             captured.host, self.module, self.words.texts, call_host=call_host
         )  # fmt: skip
@@ -255,6 +255,11 @@ class Checker:
             # Also errors of lmc itself: they are what a check is there to find.
             return Outcome(failure=failure_of(error), host_calls=self.hosts.calls)
         return result_outcome(result, self.hosts.calls, "".join(pieces))
+
+
+@cache
+def _plain_oracle() -> Oracle:
+    return Oracle()
 
 
 def arguments_for(module: Module, entry: str, args: Mapping[str, Any]) -> dict[str, Any]:

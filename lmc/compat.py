@@ -4,6 +4,7 @@
 names stand here and say what to write instead; the settings and cache calls work.
 """
 
+import dataclasses
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lmc import backends
@@ -97,8 +98,7 @@ def get_server_info(backend: "Backend | str | Path | None" = None) -> dict[str, 
     }
     stats = getattr(opened, "stats", None)
     if stats is not None:
-        counted = stats()
-        told |= {name: getattr(counted, name) for name in type(counted).__slots__}
+        told |= dataclasses.asdict(stats())
     return told
 
 

@@ -588,7 +588,9 @@ def test_roles_need_a_template_and_turns_must_match(run: Any, tiny_target: Any) 
       %s: state = lm.end %r1 {role = "system"}
       %t: text = lm.text %s
       func.return %effect, %s, %t"""
-    with pytest.raises(RunError, match="no turn of .system. can be closed: that of .user. is open"):
+    with pytest.raises(
+        RunError, match=r"no turn of .system. can be closed: that of .user. is open"
+    ):
         run(body)
     with pytest.raises(RunError, match="no control token '<x>'"):
         run(body.replace('lm.begin %r {role = "user"}', 'lm.control %r {token = "<x>"}'))
