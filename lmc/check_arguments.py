@@ -3,7 +3,7 @@
 import inspect
 import types
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lmc.check_answers import MANNERS, Scenario, Words
 from lmc.errors import UsageError

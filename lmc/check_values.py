@@ -1,7 +1,7 @@
 """Values as text in one normal form, so that two runs of a program can be compared."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 from lmc.ir.interpreter_prompt import Prompt
 
