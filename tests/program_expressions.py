@@ -58,7 +58,7 @@ class Expressions:
 
     def name_of(self, kind: str) -> str | None:
         """Return a name or variable of a kind, None where there is none."""
-        held = list(self.names[kind])
+        held = list(self.names.get(kind, ()))
         for state in self.states[-3:]:
             held += state.of(kind)
         return self.draw.choice(held) if held else None
@@ -102,6 +102,8 @@ class Expressions:
         ]  # fmt: skip
         if self.states:
             makers += [self.read_state, self.read_state]
+        if mood := self.name_of("mood"):
+            makers.append(lambda: f"{mood}.value")
         if self.results:
             makers.append(lambda: self.one(*self.results))
         return self.draw.choice(makers)()
@@ -174,6 +176,8 @@ class Expressions:
             lambda: f"plain({self.int(below)} % 7)", lambda: f"digits({self.text(below)})",
             lambda: f"pair({self.int(below)})[1]", lambda: f"divmod({self.int(below)}, 3)[0]",
         ]  # fmt: skip
+        if point := self.name_of("point"):
+            makers.append(lambda: f"{point}.x % 9")
         return self.draw.choice(makers)()
 
     def flag(self, deep: int = 0) -> str:
@@ -290,7 +294,9 @@ class Expressions:
             f"temperature=0.1 * ({self.int(3)} % 9)", f"top_p={self.one('0.5', '0.9')}",
             f"top_k={self.one('1', '5', '-1')}", f"min_p={self.one('0', '0.05')}", "min_tokens=1",
             "ignore_eos=True", "return_logprob=True", "stop_token_ids=[5, 6, 30]",
-            'regex="[a-c]{1,4}"',
+            'regex="[a-c]{1,4}"', "frequency_penalty=0.5", "presence_penalty=-1", "seed=11",
+            "repetition_penalty=1.2", "logit_bias={5: 2.0}", 'stop_regex="[0-9]+"',
+            "top_logprobs_num=2",
         ]  # fmt: skip
         found: dict[str, str] = {}
         for param in self.draw.sample(every, self.draw.choice((0, 1, 1, 2, 3))):
@@ -304,5 +310,9 @@ class Expressions:
             ("n1", "int", 'lmc.gen_int("{}", 50)'),
             ("b0", "flag", 'lmc.gen("{}", type=bool, max_tokens=12)'),
             ("x0", "float", 'lmc.gen("{}", type=float, max_tokens=60)'),
+            ("v1", "text", 'lmc.gen("{}", type=Literal["yes", "no", "why not"], max_tokens=20)'),
+            ("m0", "mood", 'lmc.gen("{}", type=Mood, max_tokens=20)'),
+            ("o0", "point", 'lmc.gen("{}", type=Point, max_tokens=300)'),
+            ("i0", "ints", 'lmc.gen("{}", type=list[int], max_tokens=300)'),
         ))  # fmt: skip
         return call.format(word or name), {word or name: kind}

@@ -11,81 +11,8 @@ from collections.abc import Callable
 from random import Random
 
 from program_expressions import KINDS
+from program_head import HEAD
 from program_statements import Statements
-
-HEAD = '''"""A random program."""
-
-import json
-import math
-import re
-
-import lmc
-
-NAMES = ["Ada", "Bo", "the cat"]
-TABLE = {"a": 1, "b": 2}
-LOG = []
-
-
-@lmc.tool(effects="write")
-def note(value) -> str:
-    """Remember a value."""
-    LOG.append(value)
-    return f"noted {len(LOG)}"
-
-
-def ask(question: str, times: int = 1) -> int:
-    """Not readable for the compiler, so a host function with effects."""
-    try:
-        LOG.append(question)
-    finally:
-        print(end="")
-    return times + 1
-
-
-@lmc.tool
-def facts(word) -> dict[str, int]:
-    """Look something up."""
-    LOG.append(word)
-    return {"a": 1}
-
-
-@lmc.tool(effects="none")
-def shout(text) -> str:
-    """Pure."""
-    return text.upper()
-
-
-def plain(k):
-    """Plain values, a loop with exits."""
-    total = 0
-    for j in range(k):
-        if j == 2:
-            continue
-        total += j
-        if total > 4:
-            return -total
-    return total
-
-
-def digits(text):
-    """Recursive."""
-    return 0 if not text else int(text[0].isdigit()) + digits(text[1:])
-
-
-def words(text):
-    """Several returns and a local list."""
-    found = []
-    for word in text.split():
-        if word == "stop":
-            return found
-        found.append(word.lower())
-    return found or ["none"]
-
-
-def pair(k):
-    """A tuple."""
-    return k, k + 1
-'''
 
 PARAMETERS = (
     ("text: str", "text"), ("n: int", "int"), ("flag: bool", "flag"), ("items: list[str]", "texts"),

@@ -81,7 +81,7 @@ class Statements(Expressions):
             '["only"]',
         )  # fmt: skip
         methods = ("token_length_normalized", "greedy_token_selection",
-                   "unconditional_likelihood_normalized")  # fmt: skip
+                   "unconditional_likelihood_normalized", "total_likelihood")  # fmt: skip
         more = f', choices_method="{self.one(*methods)}"' if self.chance(0.4) else ""
         word = "select" if self.chance(0.8) else "gen"
         self.put(f'{state.name} += {self.text(2)} + lmc.{word}("kind", choices={choices}{more})')

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from program_generator import HEAD, program_text
+from program_generator import program_text
+from program_head import HEAD
 
 from lmc.check_program import CheckReport, check_program
 from lmc.compiler import optimise
