@@ -5,6 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from lmc.errors import UsageError
 from lmc.ir.target import Backend, Target
 from lmc.models_store import find_model
 
@@ -91,4 +92,9 @@ def resolve_backend(backend: Backend | str | Path | None) -> Backend:
     chosen = _default if backend is None else backend
     if chosen is None or isinstance(chosen, (str, Path)):
         return open_backend(chosen)
+    if not hasattr(chosen, "submit_gen"):
+        raise UsageError(
+            f"backend={chosen!r} is no backend",
+            hint='give a model\'s path or name, "oracle", lmc.Oracle(...), or None',
+        )
     return chosen

@@ -267,6 +267,8 @@ def _closing(
 def _seeded(options: dict[str, Any]) -> dict[str, Any]:
     """Return options with a seed: the one given, or one that is drawn."""
     seed = options.get("seed")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+        raise UsageError(f"seed must be an int, not {seed!r}", hint="leave it out to draw one")
     return {**options, "seed": secrets.randbits(63) if seed is None else seed}
 
 

@@ -40,6 +40,25 @@ class OraclePrefill:
         """Do nothing: nothing is held."""
 
 
+def checked_script(script: Script) -> Script:
+    """Return a script as it is; raises UsageError where it cannot answer."""
+    if script is None or callable(script):
+        return script
+    if not isinstance(script, Mapping):
+        raise UsageError(
+            f"an oracle cannot be scripted by {script!r}",
+            hint='give {"name": "answer"}, or a function of (name, prompt text, call)',
+        )
+    for name, answer in script.items():
+        listed = answer if isinstance(answer, list) else [answer]
+        if not all(isinstance(each, str) for each in listed) or not listed:
+            raise UsageError(
+                f"the scripted answer {answer!r} for '{name}' is no text",
+                hint="answers are texts, also of typed generations: write '12' for 12",
+            )
+    return script
+
+
 class Oracle:
     """Implements lmc.ir.target.Backend and lmc.ir.target.Model.
 
@@ -58,7 +77,7 @@ class Oracle:
 
             target = oracle_target()
         self.target: Target = target
-        self.script = script
+        self.script = checked_script(script)
         self.seed = seed
         self._constraints = ConstraintCache(target.tokenizer)
 

@@ -203,8 +203,8 @@ class RunResult(Readings):
 
     value: Any
     state: RunState
-    calls: list[CallRecord] = field(default_factory=list)
-    usage: RunUsage = field(default_factory=RunUsage)
+    calls: list[CallRecord] = field(default_factory=list, repr=False)
+    usage: RunUsage = field(default_factory=RunUsage, repr=False)
     seed: int = 0
     instance: int = 0
 
