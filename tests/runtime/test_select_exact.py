@@ -58,6 +58,8 @@ def toy(fakes):
     """An engine over the toy model; every word is a token and no border can move."""
 
     class ToyTokenizer(fakes.FakeTokenizer):
+        fingerprint = "toy"
+
         def __init__(self):
             super().__init__()
             self.table = [None, None, None, *(word.encode() for word in WORDS)]
