@@ -43,15 +43,18 @@ class Runnable:
     Options that every run takes, by keyword, besides the program's own arguments and decode
     parameters: `backend` (a backend, a model's path or name, "oracle"; None: the default
     one), `seed` (None: drawn, and told in the result), `timeout` (seconds), `on_event`
-    (called with kind, name, text and lineage as text comes). A program's own argument of the
-    same name goes first.
+    (called with kind, name, text and lineage as text comes). `use_thread` is taken for the
+    reference frontend's programs and changes nothing. A program's own argument of the same
+    name goes first.
     """
 
     name: str
     __name__: str
     __signature__: inspect.Signature
     __lmc_fixed__: dict[str, Any]
-    run_options: ClassVar[tuple[str, ...]] = ("backend", "seed", "on_event", "timeout")
+    run_options: ClassVar[tuple[str, ...]] = (
+        "backend", "seed", "on_event", "timeout", "use_thread",
+    )  # fmt: skip
 
     def _runner(self, options: dict[str, Any]) -> "Runner":
         """Return what runs the program; takes its own options out of `options`."""
@@ -160,6 +163,7 @@ class Runnable:
     def _prepared(self, request: Request) -> "tuple[Runner, dict[str, Any]]":
         """Return what runs a request, and the options for it."""
         options = {**request.options, "defaults": request.defaults}
+        options.pop("use_thread", None)
         runner = self._runner(options)
         return runner, _seeded(options)
 
