@@ -238,7 +238,9 @@ class Maker:
                 made = b.value("val.call", [text], kind=INT, callee="int")
             case 1:
                 letter = b.const(self.draw.choice("eaq"))
-                made = b.op("val.method", [text, letter], [INT], attributes={"name": "index"}).result
+                made = b.op(
+                    "val.method", [text, letter], [INT], attributes={"name": "index"}
+                ).result
             case 2:
                 made = b.value("val.index", [text, b.const(self.draw.choice([0, 3, 9]))])
             case 3:
