@@ -302,7 +302,7 @@ def _function(draw: Random, name: str, state: str, budget: int, callees: list[st
     for text, kind in parameters:
         writer.names[kind].append(text.partition(":")[0])
     given = "".join(f", {text}" for text, _ in parameters)
-    count = 3 if name != "prog" else 9
+    count = 3 if name != "prog" else 7
     for _ in range(count):
         writer.statement()
     if writer.chance(0.85):
@@ -318,10 +318,10 @@ def program_text(seed: int) -> str:
     parts = [HEAD]
     callees: list[str] = []
     if draw.random() < 0.5:
-        parts.append(_function(draw, "helper", "st", draw.randint(2, 4), []))
+        parts.append(_function(draw, "helper", "st", draw.randint(2, 3), []))
         callees.append("helper")
     if draw.random() < 0.6:
-        parts.append(_function(draw, "inner", "s", draw.randint(2, 5), list(callees)))
+        parts.append(_function(draw, "inner", "s", draw.randint(2, 4), list(callees)))
         callees.append("inner")
-    parts.append(_function(draw, "prog", "s", draw.randint(5, 17), callees))
+    parts.append(_function(draw, "prog", "s", draw.randint(4, 13), callees))
     return "\n\n".join(parts)
