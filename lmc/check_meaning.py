@@ -21,6 +21,8 @@ Call = GenCall | ScoreCall
 
 _RAISED = re.compile(r"(?P<host>.* raised )?(?P<kind>[A-Za-z_]\w*(?:Error|Exception)): ", re.S)
 
+_TAIL = re.compile(r"the prompt ends in (.*)")
+
 
 class TooLong(Exception):
     """A run takes more steps than it may."""
@@ -35,12 +37,14 @@ class Failure:
         place: where in the source.
         message: the error's own words.
         is_host: whether a host function raised it.
+        tail: the end of the prompt, where the error shows it.
     """
 
     kind: str
     place: Location | None
     message: str
     is_host: bool = False
+    tail: str = ""
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.place or 'an unknown place'}: {self.message}"
@@ -55,7 +59,8 @@ def failure_of(error: BaseException) -> Failure:
     if kind == "NameError" or "has no value on the path taken here" in message:
         kind = "UnboundLocalError"
     where = place if isinstance(place, Location) else None
-    return Failure(kind, where, message, bool(found and found["host"]))
+    shown = _TAIL.search((error.hint if isinstance(error, LmcError) else "") or "")
+    return Failure(kind, where, message, bool(found and found["host"]), shown[1] if shown else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,7 @@
 """The modes that a program is checked in, and one example run in all of them."""
 
 import copy
+import json
 import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -17,9 +18,12 @@ from lmc.check_outcome import (
     compare_compiled,
     compare_eager,
     compare_modules,
+    compare_streams,
     result_outcome,
 )
+from lmc.check_prefixes import wrong_prefill, wrong_prologue
 from lmc.codegen.lower import lower
+from lmc.codegen.plan_json import plan_from_json, plan_to_json
 from lmc.errors import Cancelled, LmcError
 from lmc.frontend.capture import capture
 from lmc.ir.core import Module, Op
@@ -27,6 +31,7 @@ from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager, pass_names
 from lmc.runtime.eager import run_eager
 from lmc.runtime.executor import Executor
 from lmc.runtime.oracle import Oracle
+from lmc.runtime.prompt_state import Lineage
 from lmc.runtime.result import RunResult
 
 Run = Callable[..., RunResult]
@@ -105,6 +110,7 @@ class Checker:
         passes = {name: name for name in pass_names()}
         self._pipelines = {"unoptimised": "", **passes, "pipeline": DEFAULT_PIPELINE}
         self._modes: dict[str, Mode] = {}
+        self._eager: Outcome | None = None
         self.is_eager_compared = not self.places.unreached
 
     @property
@@ -130,14 +136,17 @@ class Checker:
             result = PassManager.parse(pipeline).run(self.module)
             mode = Mode(name, result.module)
             if result.module is not self.module or not pipeline:
-                mode.executor = self.executor(result.module)
+                mode.executor = self.executor(result.module, stored=name == "pipeline")
             return mode
         except LmcError as error:
             return Mode(name, self.module, failure=failure_of(error))
 
-    def executor(self, module: Module) -> Executor:
-        """Return what runs a module."""
-        return Executor(self.oracle, lower(module, self.oracle.target), self.hosts.functions)
+    def executor(self, module: Module, *, stored: bool = True) -> Executor:
+        """Return what runs a module; `stored` takes the plan through the form of artifacts."""
+        plan = lower(module, self.oracle.target)
+        if stored:
+            plan = plan_from_json(json.loads(json.dumps(plan_to_json(plan))))
+        return Executor(self.oracle, plan, self.hosts.functions)
 
     # -- one example -----------------------------------------------------------------------
 
@@ -159,8 +168,10 @@ class Checker:
         self.tally.examples += 1
         self.tally.failed += meaning.failure is not None
         self.tally.arms |= meaning.arms
+        self._eager = None
         if "eager" in looked_at:
-            mismatch = compare_eager(meaning, self.run_eager(example), self.call_lines)
+            self._eager = self.run_eager(example)
+            mismatch = compare_eager(meaning, self._eager, self.call_lines)
             if mismatch is not None:
                 return Finding("eager", mismatch)
         for name in looked_at:
@@ -189,9 +200,20 @@ class Checker:
             mismatch = compare_modules(meaning, own)
             if mismatch is not None:
                 return Finding(mode.name, mismatch)
-        outcome = self.run_compiled(mode.executor, example)
-        mismatch = compare_compiled(own, outcome)
+        mismatch = self.judge(mode.executor, own, example)
         return None if mismatch is None else Finding(mode.name, mismatch, is_executor=True)
+
+    def judge(self, executor: Executor, meaning: Meaning, example: Example) -> Mismatch | None:
+        """Run a plan on an example; return how it differs from its module's meaning."""
+        outcome = self.run_compiled(executor, example)
+        mismatch = compare_compiled(meaning, outcome) or wrong_prologue(
+            executor.plan, self.oracle.target
+        )
+        if mismatch is not None or meaning.failure is not None:
+            return mismatch
+        if self._eager is not None:
+            mismatch = compare_streams(self._eager, outcome)
+        return mismatch or wrong_prefill(self.oracle.prefills, self.oracle.contexts)
 
     # -- runs ------------------------------------------------------------------------------
 
@@ -208,10 +230,6 @@ class Checker:
             instance=example.scenario.instance, defaults=example.scenario.defaults,
             host=self.hosts.functions, max_steps=max_steps,
         )  # fmt: skip
-
-    def run_module(self, module: Module, example: Example) -> Outcome:
-        """Lower a module and run it on an example."""
-        return self.run_compiled(self.executor(module), example)
 
     def run_compiled(self, executor: Executor, example: Example) -> Outcome:
         """Run an executor's plan on an example."""
@@ -236,13 +254,13 @@ class Checker:
 
     def _outcome(self, run: Run, example: Example, args: Mapping[str, Any]) -> Outcome:
         scenario = example.scenario
-        pieces: list[str] = []
+        streams: dict[Lineage, str] = {}
 
-        def on_event(kind: str, name: str | None, text: str, lineage: tuple[str, ...]) -> None:
-            if not lineage:
-                pieces.append(text)
+        def on_event(kind: str, name: str | None, text: str, lineage: Lineage) -> None:
+            streams[lineage] = streams.get(lineage, "") + text
 
         self.hosts.begin_mode()
+        self.oracle.forget()
         try:
             result = run(
                 args=copy.deepcopy(dict(args)), seed=scenario.seed, instance=scenario.instance,
@@ -254,7 +272,7 @@ class Checker:
         except Exception as error:
             # Also errors of lmc itself: they are what a check is there to find.
             return Outcome(failure=failure_of(error), host_calls=self.hosts.calls)
-        return result_outcome(result, self.hosts.calls, "".join(pieces))
+        return result_outcome(result, self.hosts.calls, streams)
 
 
 @cache

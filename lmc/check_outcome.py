@@ -8,7 +8,8 @@ from typing import Any
 from lmc.check_meaning import Call, Failure, Meaning
 from lmc.check_values import first_difference, shortened, shown
 from lmc.errors import RunError
-from lmc.ir.calls import GenCall
+from lmc.ir.calls import GenCall, GenResult
+from lmc.runtime.prompt_state import Lineage
 from lmc.runtime.result import RunResult
 
 ASPECTS = ("value", "variables", "text", "messages", "meta")
@@ -23,14 +24,16 @@ class Outcome:
         aspects: value, variables, text, messages and meta dicts as text, by name.
         calls: the model calls that it counts as needed.
         host_calls: effectful host calls in their order, as text.
-        stream: the root state's text as it came, piece by piece; None where nobody listened.
+        streams: texts as they came, piece by piece, by the lineage of their state.
+        untold: a generated text that was not streamed with its state, None where all were.
     """
 
     failure: Failure | None
     aspects: dict[str, str] = field(default_factory=dict[str, str])
     calls: list[Call] = field(default_factory=list[Call])
     host_calls: list[str] = field(default_factory=list[str])
-    stream: str | None = None
+    streams: dict[Lineage, str] = field(default_factory=dict[Lineage, str])
+    untold: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,9 @@ class Mismatch:
     got: str
 
 
-def result_outcome(result: RunResult, host_calls: list[str], stream: str | None) -> Outcome:
+def result_outcome(
+    result: RunResult, host_calls: list[str], streams: dict[Lineage, str]
+) -> Outcome:
     """Return what a run that came to its end showed."""
     state = result.state
     aspects = {
@@ -53,7 +58,26 @@ def result_outcome(result: RunResult, host_calls: list[str], stream: str | None)
         "meta": shown(_metas(state)),
     }
     calls = [record.call for record in result.calls]
-    return Outcome(failure=None, aspects=aspects, calls=calls, host_calls=host_calls, stream=stream)
+    untold = _untold(result, streams)
+    return Outcome(
+        failure=None,
+        aspects=aspects,
+        calls=calls,
+        host_calls=host_calls,
+        streams=streams,
+        untold=untold,
+    )
+
+
+def _untold(result: RunResult, streams: dict[Lineage, str]) -> str | None:
+    """Return a generated text that was not streamed with its state."""
+    for record in result.calls:
+        answer = record.result
+        if isinstance(answer, GenResult) and record.sample == 0:
+            if answer.text not in streams.get(record.lineage, ""):
+                place = "/".join(record.lineage) or "the root"
+                return f"{record.name} of {place}: {answer.text!r}"
+    return None
 
 
 def _metas(state: Any) -> dict[str, Any]:
@@ -98,6 +122,8 @@ def _compare_failures(expected: Failure | None, got: Failure | None) -> Mismatch
     if expected is None and got is None:
         return None
     if expected is not None and got is not None:
+        if expected.tail != got.tail:
+            return Mismatch("prompt in the error", expected.tail, got.tail)
         if expected.kind == got.kind and expected.place == got.place:
             return None
     return Mismatch("error", str(expected or "no error"), str(got or "no error"))
@@ -145,9 +171,24 @@ def shown_model_call(call: Call) -> str:
 
 
 def _compare_stream(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
-    if outcome.stream is None or outcome.stream == meaning.state.text:
-        return None
-    return _mismatch("stream", meaning.state.text, outcome.stream)
+    stream = outcome.streams.get((), "")
+    if stream != meaning.state.text:
+        return _mismatch("stream", meaning.state.text, stream)
+    if outcome.untold is not None:
+        return Mismatch("stream", outcome.untold, "nothing")
+    return None
+
+
+def compare_streams(expected: Outcome, got: Outcome) -> Mismatch | None:
+    """Compare the streams of two runs by lineage, as far as both came.
+
+    What nothing needs may not come to its end, so of two texts one may be the beginning.
+    """
+    for lineage, text in got.streams.items():
+        other = expected.streams.get(lineage, text)
+        if not (text.startswith(other) or other.startswith(text)):
+            return _mismatch(f"stream of {'/'.join(lineage)}", other, text)
+    return None
 
 
 def compare_eager(

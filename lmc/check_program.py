@@ -16,7 +16,7 @@ from typing import Any
 from lmc.check_arguments import arguments_strategy, require_hypothesis, scenarios
 from lmc.check_meaning import TooLong
 from lmc.check_modes import Checker, Example, Finding
-from lmc.check_outcome import Mismatch, compare_compiled, compare_modules
+from lmc.check_outcome import Mismatch, compare_modules
 from lmc.check_reduce import reduce_module
 from lmc.errors import UsageError
 from lmc.ir.core import Module
@@ -256,7 +256,7 @@ def _mismatch(
     try:
         before = checker.meaning(module, example)
         if step is None:
-            return compare_compiled(before, checker.run_module(module, example))
+            return checker.judge(checker.executor(module), before, example)
         result = step.run(module)
         if not result.changed:
             return None

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Any
 
 import lmc.check_modes
+import lmc.codegen.lower
 import lmc.frontend.capture.expressions
 import lmc.frontend.capture.states
 import lmc.ir.evaluate
@@ -18,7 +19,9 @@ import lmc.runtime.eager
 import lmc.runtime.executor.call_ops as call_ops
 import lmc.runtime.executor.control_ops as control_ops
 import lmc.runtime.executor.prefill_ops as prefill_ops
+import lmc.runtime.executor.run
 import lmc.runtime.executor.state_ops as state_ops
+import lmc.runtime.executor.task
 from lmc.ir.core import Block, Function, Module, Op, clone_module, replace_values
 from lmc.passes import dce, fold, fold_control, fold_values, hoist_prefix, unroll
 from lmc.passes.base import Pass
@@ -931,4 +934,53 @@ def eager_nested_keys(patch: Any) -> None:
     wrapped(
         patch, lmc.runtime.eager, "Scope",
         lambda original, lineage, *rest: original(tuple(p[:4] for p in lineage), *rest),
+    )  # fmt: skip
+
+
+# Faults that no result shows.
+
+
+@fault
+def prologue_tail_not_held_back(patch: Any) -> None:
+    """A constant prefix is computed up to its last token, which what follows may change."""
+
+    def tokens(original: Any, pieces: Any, target: Any) -> Any:
+        ids, held_back = original(pieces, target)
+        prompt = prefill_ops.prologue_state(pieces, prefill_ops.root_state(target))
+        return (prompt.context_ids() if held_back else ids), 0
+
+    wrapped(patch, lmc.codegen.lower, "stable_tokens", tokens)
+
+
+@fault
+def group_tail_not_held_back(patch: Any) -> None:
+    """The common prefix of a group is computed up to its last token."""
+    method(patch, "stable_context", lambda original, self: self.context_ids())
+
+
+@fault
+def tail_of_errors_lost(patch: Any) -> None:
+    """Errors show the last character of the prompt only."""
+    patch.setattr(lmc.runtime.executor.task, "TAIL_LEN", 1)
+
+
+@fault
+def children_streamed_as_each_other(patch: Any) -> None:
+    """Text of the first child is told as the second's."""
+
+    def emit(original: Any, self: Any, kind: str, name: Any, text: str, lineage: Any) -> None:
+        last = lineage[-1][:-1] + "1" if lineage and lineage[-1].endswith(".0") else None
+        original(self, kind, name, text, (*lineage[:-1], last) if last else lineage)
+
+    wrapped(patch, lmc.runtime.executor.run.Run, "emit", emit)
+
+
+@fault
+def stored_plan_loses_tuples(patch: Any) -> None:
+    """Tuples come back from a stored plan as lists."""
+    from lmc.codegen import plan_json
+
+    wrapped(
+        patch, plan_json, "encode_attr",
+        lambda original, value: original(list(value) if isinstance(value, tuple) else value),
     )  # fmt: skip

@@ -281,6 +281,7 @@ def fails(s, items: list[str], place: int):
     items[place]
     note(s["a"])
     s += lmc.gen("b", max_tokens=2)
+    s += items[0:1] or "one"
     share = 10 // place
     del share
     return s["b"]
