@@ -58,6 +58,8 @@ def failure_of(error: BaseException) -> Failure:
     kind = found["kind"] if found else type(error).__name__
     if kind == "NameError" or "has no value on the path taken here" in message:
         kind = "UnboundLocalError"
+    if "cannot append" in message or "can be appended" in message:
+        kind = "RunError"  # in a Python body, the sum that makes the piece may raise already
     where = place if isinstance(place, Location) else None
     shown = _TAIL.search((error.hint if isinstance(error, LmcError) else "") or "")
     return Failure(kind, where, message, bool(found and found["host"]), shown[1] if shown else "")
