@@ -49,8 +49,19 @@ def forever(s):
     s += lmc.gen("b", max_tokens=3)
 
 
+@pytest.fixture(autouse=True)
+def _threads_before():
+    """Engines that other tests keep open have threads of their own: only new ones count."""
+    _before.clear()
+    _before.update(threading.enumerate())
+
+
+_before: set[threading.Thread] = set()
+
+
 def threads(word):
-    return [t.name for t in threading.enumerate() if t.name.startswith(word)]
+    started = set(threading.enumerate()) - _before
+    return [thread.name for thread in started if thread.name.startswith(word)]
 
 
 def wait_until(condition, seconds=5.0):
