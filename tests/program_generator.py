@@ -137,7 +137,7 @@ class Writer(Statements):
     def host(self) -> None:
         """Call host functions."""
         name = self.new("h")
-        match self.number(0, 7):
+        match self.number(0, 6):
             case 0:
                 self.put(f"note({self.make(self.draw.choice(KINDS), 1)})")
                 return
@@ -145,16 +145,16 @@ class Writer(Statements):
                 self.put(f"{name} = ask({self.text(1)}, times={self.int(2)})")
                 self.names["int"].append(name)
                 return
-            case 2 | 3:
+            case 2:
                 key = self.one("a", "b")
                 self.put(f"{name} = facts({self.text(1)}).get('{key}', 0)")
                 self.names["int"].append(name)
                 return
-            case 4:
+            case 3:
                 self.put(f"{name} = [note(t) for t in {self.texts(2)}[:2]]")
                 self.names["texts"].append(name)
                 return
-            case 5:
+            case 4:
                 self.put(f"{name} = shout({self.text(1)})")
             case _:
                 self.put(f"{name} = note({self.text(1)})")
