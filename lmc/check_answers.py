@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from lmc.ir.calls import GenCall, ScoreCall
 from lmc.ir.core import Module, Op, Value
-from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Tokenizer
+from lmc.ir.target import OnPrefill, Tokenizer
 from lmc.runtime.oracle import DoneTicket, Oracle
 from lmc.runtime.oracle_text import Draw
 
@@ -175,25 +175,12 @@ class ScenarioOracle(Oracle):
         super().__init__(base.script, seed=base.seed, target=base.target)
         self._constraints = base._constraints  # compiled once for all programs
         self.prefills: list[tuple[int, ...]] = []
-        self.contexts: list[tuple[int, ...]] = []
         self._base = base
         self._words = words
 
     def forget(self) -> None:
-        """Forget the contexts of calls, and the prefixes, that a run asked for."""
-        self.prefills, self.contexts = [], []
-
-    def submit_gen(
-        self, call: GenCall, on_done: OnGen, on_text: OnText | None = None
-    ) -> DoneTicket:
-        """Answer a generation and note its context."""
-        self.contexts.append(call.context)
-        return super().submit_gen(call, on_done, on_text)
-
-    def submit_score(self, call: ScoreCall, on_done: OnScore) -> DoneTicket:
-        """Answer scoring and note its context."""
-        self.contexts.append(call.context)
-        return super().submit_score(call, on_done)
+        """Forget the prefixes that a run asked for."""
+        self.prefills = []
 
     def submit_prefill(self, context: tuple[int, ...], on_done: OnPrefill) -> DoneTicket:
         """Note a prefix."""

@@ -77,6 +77,7 @@ class Meaning:
         demanded: those that something observable needs.
         host_calls: effectful host calls with their arguments, as text.
         arms: branches by op, and the arms that were taken.
+        groups: contexts of the parents of groups, as far as no continuation can change them.
         steps: ops carried out.
     """
 
@@ -87,6 +88,7 @@ class Meaning:
     demanded: list[Call]
     host_calls: list[str]
     arms: set[tuple[Op, bool]]
+    groups: set[tuple[int, ...]]
     steps: int
 
 
@@ -103,6 +105,7 @@ class CheckedWalk(Walk):
     ) -> None:
         super().__init__(module, calls, host, import_host)
         self.arms: set[tuple[Op, bool]] = set()
+        self.groups: set[tuple[int, ...]] = set()
         self._max_steps = max_steps
 
     @property
@@ -119,6 +122,9 @@ class CheckedWalk(Walk):
     def _op(self, op: Op, operands: list[Traced], frame: Any) -> list[Traced]:
         if self._ops > self._max_steps:
             raise TooLong(f"more than {self._max_steps} steps")
+        if op.name == "lm.group" and isinstance(operands[0].value, Prompt):
+            tokenizer = self._target.tokenizer
+            self.groups.add(operands[0].value.options(tokenizer, [""])[0])
         return super()._op(op, operands, frame)
 
     def _if(self, op: Op, operands: list[Traced], frame: Any) -> list[Traced]:
@@ -166,5 +172,6 @@ def meaning_of(
         demanded=[calls.made[index][0] for index in sorted(demanded)],
         host_calls=walk.noted_calls,
         arms=walk.arms,
+        groups=walk.groups,
         steps=walk.steps,
     )

@@ -213,7 +213,7 @@ class Checker:
             return mismatch
         if self._eager is not None:
             mismatch = compare_streams(self._eager, outcome)
-        return mismatch or wrong_prefill(self.oracle.prefills, self.oracle.contexts)
+        return mismatch or wrong_prefill(self.oracle.prefills, meaning.groups, executor.plan)
 
     # -- runs ------------------------------------------------------------------------------
 
