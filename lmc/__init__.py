@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lmc.backends import default_backend, open_backend, set_default_backend
-    from lmc.check_program import CheckReport
-    from lmc.check_program import check_program as check
+    from lmc.checking.program import CheckReport
+    from lmc.checking.program import check_program as check
     from lmc.compat import (
         REGEX_BOOL,
         REGEX_FLOAT,
@@ -137,7 +137,7 @@ _HOMES = {
     "flush_cache": "lmc.compat",
     "get_server_info": "lmc.compat",
     "global_config": "lmc.compat",
-    "CheckReport": "lmc.check_program",
+    "CheckReport": "lmc.checking.program",
     "CompiledProgram": "lmc.compiled",
     "Oracle": "lmc.runtime.oracle",
     "RunHandle": "lmc.runtime.executor.handle",
@@ -155,7 +155,7 @@ def __getattr__(name: str) -> Any:
     if name == "compile":
         return import_module("lmc.compiler").compile_program
     if name == "check":
-        return import_module("lmc.check_program").check_program
+        return import_module("lmc.checking.program").check_program
     if name not in __all__:
         raise AttributeError(f"module 'lmc' has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "lmc.frontend.dsl")), name)

@@ -190,7 +190,7 @@ def check(program: str, examples: int, seed: int, args_file: Path | None, call_h
     Eager mode, the unoptimised plan, each pass alone and the whole pipeline must show what the
     program means, for arguments drawn from its signature and answers that drive its branches.
     """
-    from lmc.check_source import check_source
+    from lmc.checking.source import check_source
 
     report = check_source(
         program, examples=examples, seed=seed, args_file=args_file, call_host=call_host

@@ -10,7 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
-import lmc.check_modes
+import lmc.checking.modes
 import lmc.codegen.lower
 import lmc.frontend.capture.expressions
 import lmc.frontend.capture.states
@@ -73,7 +73,7 @@ def ops_of(block: Block) -> Any:
 def lowered(patch: Any, name: str, edit: Callable[[Function, Block, Op], None]) -> None:
     """Lower modules with an edit of every op of a name."""
     wrapped(
-        patch, lmc.check_modes, "lower",
+        patch, lmc.checking.modes, "lower",
         lambda lower, module, target: lower(edit_ops(module, name, edit), target),
     )  # fmt: skip
 
@@ -815,7 +815,7 @@ def captured(patch: Any, name: str, edit: Callable[[Function, Block, Op], None])
         made = original(functions)
         return replace(made, module=edit_ops(made.module, name, edit))
 
-    wrapped(patch, lmc.check_modes, "capture", capture)
+    wrapped(patch, lmc.checking.modes, "capture", capture)
 
 
 @fault

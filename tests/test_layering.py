@@ -20,7 +20,7 @@ SHARED = {"errors", "gguf_file"}
 
 THIRD_PARTIES = {
     "click": ("lmc/cli",),
-    "hypothesis": ("lmc/check_arguments.py",),
+    "hypothesis": ("lmc/checking/arguments.py",),
     "lark": ("ir/parser.py", "frontend/schema.py"),
     "networkx": ("ir/graph", "passes/analysis.py"),
     "tokenizers": ("codegen/tokenizer",),

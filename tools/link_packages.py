@@ -17,7 +17,7 @@ def main() -> None:
     for old in view.iterdir():
         old.unlink()
     targets = [root / name for name in FOLDERS]
-    targets += [path for path in (root / "lmc").iterdir() if path.is_file()]
+    targets += [path for path in (root / "lmc").iterdir() if path.name != "__pycache__"]
     for target in targets:
         (view / target.name).symlink_to(Path("../..") / target.relative_to(root))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from lmc.check_answers import MANNERS, Scenario
-from lmc.check_modes import Example
+from lmc.checking.answers import MANNERS, Scenario
+from lmc.checking.modes import Example
 from lmc.frontend.load import load_programs
 
 ROUNDS = 9

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from planted_faults import FAULTS
 
 import lmc
-from lmc.check_answers import Words, words_of
-from lmc.check_arguments import arguments_strategy
-from lmc.check_program import check_program
+from lmc.checking.answers import Words, words_of
+from lmc.checking.arguments import arguments_strategy
+from lmc.checking.program import check_program
 from lmc.cli import run_command
 from lmc.errors import CaptureError, UsageError
 from lmc.frontend.load import load_module
@@ -304,10 +304,10 @@ def test_a_compiler_that_raises_is_a_difference(
 
 def test_a_run_that_hangs_is_a_difference(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is cancelled after a while."""
-    import lmc.check_modes
+    import lmc.checking.modes
     from lmc.runtime.executor import control_ops
 
-    monkeypatch.setattr(lmc.check_modes, "TIME_LIMIT_S", 0.5)
+    monkeypatch.setattr(lmc.checking.modes, "TIME_LIMIT_S", 0.5)
     monkeypatch.setattr(control_ops.Loop, "decide", lambda self: self.open())
     program = load("""
         @lmc.function
@@ -325,9 +325,9 @@ def test_programs_that_never_end_are_not_judged(
     load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing can be said of them, which the report tells."""
-    import lmc.check_modes
+    import lmc.checking.modes
 
-    monkeypatch.setattr(lmc.check_modes, "MAX_STEPS", 500)
+    monkeypatch.setattr(lmc.checking.modes, "MAX_STEPS", 500)
     program = load("""
         @lmc.function
         def prog(s):

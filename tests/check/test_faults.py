@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from planted_faults import FAULTS
 
-import lmc.check_modes
-from lmc.check_modes import Checker, Finding
+import lmc.checking.modes
+from lmc.checking.modes import Checker, Finding
 
 MIN_FAULTS = 40
 
@@ -36,7 +36,7 @@ def test_there_are_enough_faults() -> None:
 @pytest.mark.parametrize("name", FAULTS)
 def test_fault_is_found(corpus: Any, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """One patch, one difference; a run that hangs is a difference as well."""
-    monkeypatch.setattr(lmc.check_modes, "TIME_LIMIT_S", 3.0)
+    monkeypatch.setattr(lmc.checking.modes, "TIME_LIMIT_S", 3.0)
     FAULTS[name](monkeypatch)
     finding = first_finding(corpus)
     assert finding is not None, FAULTS[name].__doc__

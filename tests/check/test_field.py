@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from lmc.check_program import check_program
+from lmc.checking.program import check_program
 from lmc.frontend.load import load_programs
 
 ROOT = Path(__file__).resolve().parents[2]

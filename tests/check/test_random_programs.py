@@ -10,7 +10,7 @@ import pytest
 from program_generator import program_text
 from program_head import HEAD
 
-from lmc.check_program import CheckReport, check_program
+from lmc.checking.program import CheckReport, check_program
 from lmc.compiler import optimise
 from lmc.errors import CaptureError
 from lmc.frontend.capture import capture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lmc.check_program import check_program
+from lmc.checking.program import check_program
 from lmc.frontend.load import load_programs
 
 PROGRAMS = load_programs(Path(__file__).parent / "regressions.py")

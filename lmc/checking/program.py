@@ -13,11 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmc.check_arguments import arguments_strategy, require_hypothesis, scenarios
-from lmc.check_meaning import TooLong
-from lmc.check_modes import Checker, Example, Finding
-from lmc.check_outcome import Mismatch, compare_modules
-from lmc.check_reduce import reduce_module
+from lmc.checking.arguments import arguments_strategy, require_hypothesis, scenarios
+from lmc.checking.meaning import TooLong
+from lmc.checking.modes import Checker, Example, Finding
+from lmc.checking.outcome import Mismatch, compare_modules
+from lmc.checking.reduce import reduce_module
 from lmc.errors import UsageError
 from lmc.ir.core import Module
 from lmc.ir.location import Location

@@ -5,7 +5,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from lmc.check_answers import MANNERS, Scenario, Words
+from lmc.checking.answers import MANNERS, Scenario, Words
 from lmc.errors import UsageError
 
 TEXTS = (

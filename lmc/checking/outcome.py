@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lmc.check_meaning import Call, Failure, Meaning
-from lmc.check_values import first_difference, shortened, shown
+from lmc.checking.meaning import Call, Failure, Meaning
+from lmc.checking.values import first_difference, shortened, shown
 from lmc.errors import RunError
 from lmc.ir.calls import GenCall, GenResult
 from lmc.runtime.prompt_state import Lineage

@@ -9,10 +9,10 @@ from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
-from lmc.check_answers import Scenario, ScenarioOracle, words_of
-from lmc.check_hosts import HostStandIns, Places
-from lmc.check_meaning import Failure, Meaning, TooLong, failure_of, meaning_of
-from lmc.check_outcome import (
+from lmc.checking.answers import Scenario, ScenarioOracle, words_of
+from lmc.checking.hosts import HostStandIns, Places
+from lmc.checking.meaning import Failure, Meaning, TooLong, failure_of, meaning_of
+from lmc.checking.outcome import (
     Mismatch,
     Outcome,
     compare_compiled,
@@ -21,7 +21,7 @@ from lmc.check_outcome import (
     compare_streams,
     result_outcome,
 )
-from lmc.check_prefixes import wrong_prefill, wrong_prologue
+from lmc.checking.prefixes import wrong_prefill, wrong_prologue
 from lmc.codegen.lower import lower
 from lmc.codegen.plan_json import plan_from_json, plan_to_json
 from lmc.errors import Cancelled, LmcError

@@ -7,7 +7,7 @@ just finds nothing computed. So they are looked at apart.
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from lmc.check_outcome import Mismatch
+from lmc.checking.outcome import Mismatch
 from lmc.codegen.plan import Plan
 from lmc.ir.core import Op
 from lmc.ir.interpreter_states import root_state

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from lmc.check_values import is_noted, shown_call
+from lmc.checking.values import is_noted, shown_call
 from lmc.errors import LmcError, RunError
 from lmc.ir.calls import GenCall, ScoreCall
 from lmc.ir.core import Module, Op

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from lmc.arguments import argument_sets
-from lmc.check_program import CheckReport, check_program
+from lmc.checking.program import CheckReport, check_program
 from lmc.errors import UsageError
 from lmc.sources import find_program, is_artifact
 

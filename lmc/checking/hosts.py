@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from lmc.check_values import UNNOTED, is_noted, shown_call
+from lmc.checking.values import UNNOTED, is_noted, shown_call
 from lmc.ir.core import Module
 from lmc.runtime.oracle_text import Draw
 

@@ -1,0 +1,1 @@
+"""`lmc check`: compare every way of running a program on drawn arguments and answers."""
