@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from lmc.codegen.plan import Plan, PlanBlock, PlanFunction, PlanParam, Step
 from lmc.errors import ConstraintError, LowerError
 from lmc.ir.core import Block, Function, Module, Op, Param, Value, copy_attr, free_values
+from lmc.ir.decode_params import constraint_from
 from lmc.ir.failing import may_fail
 from lmc.ir.location import Location
 from lmc.ir.ops import SPECS
 from lmc.ir.target import Piece, Target
 from lmc.ir.types import STATE, Attr, list_of
-from lmc.ir.value_types import constraint_of
 
 STATES = list_of(STATE)
 
@@ -149,7 +149,7 @@ class _Lowering:
         """
         params = op.attributes["params"]
         assert isinstance(params, dict)
-        limit = constraint_of(str(params.get("type", "str"))) if "regex" not in params else None
+        limit = constraint_from(params)
         if limit is None or limit.kind != "json_schema":
             return
         from lmc.ir.json_schema import compile_source  # imports numpy

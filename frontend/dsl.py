@@ -9,13 +9,24 @@ from dataclasses import replace
 from typing import Any, NoReturn, TypeVar
 
 from lmc.errors import UsageError
-from lmc.frontend.schema import schema_type, type_text
+from lmc.frontend.schema import type_text
 from lmc.ir import expressions as ex
+from lmc.ir.decode_params import check_together
+from lmc.ir.reasoning import REASONING
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 TYPE_NAMES = {int: "int", float: "float", bool: "bool", str: "str"}
 ROLES = ("system", "user", "assistant")
+GEN_ORDER = (
+    "name", "max_tokens", "min_tokens", "n", "stop", "stop_token_ids", "stop_regex", "temperature",
+    "top_p", "top_k", "min_p", "frequency_penalty", "presence_penalty", "ignore_eos",
+    "return_logprob", "logprob_start_len", "top_logprobs_num", "return_text_in_logprobs", "dtype",
+    "choices", "choices_method", "regex", "json_schema",
+)  # fmt: skip
+"""Parameters that gen takes by position, in the reference frontend's order."""
+SHORT_ORDER = tuple(key for key in GEN_ORDER[: GEN_ORDER.index("dtype")] if key != "min_tokens")
+"""Those of gen_int and gen_string."""
 
 token_length_normalized = "token_length_normalized"
 greedy_token_selection = "greedy_token_selection"
@@ -26,7 +37,6 @@ total_likelihood = "total_likelihood"
 def gen(
     name: str | None = None,
     max_tokens: int | None = None,
-    *,
     min_tokens: int | None = None,
     n: int | None = None,
     stop: str | Sequence[str] | None = None,
@@ -38,35 +48,39 @@ def gen(
     min_p: float | None = None,
     frequency_penalty: float | None = None,
     presence_penalty: float | None = None,
-    repetition_penalty: float | None = None,
-    logit_bias: Mapping[int | str, float] | None = None,
-    seed: int | None = None,
     ignore_eos: bool | None = None,
     return_logprob: bool | None = None,
     logprob_start_len: int | None = None,
     top_logprobs_num: int | None = None,
     return_text_in_logprobs: bool | None = None,
-    regex: str | None = None,
-    json_schema: Mapping[str, Any] | str | bool | None = None,
-    type: Any = None,
     dtype: type | str | None = None,
     choices: Sequence[str] | None = None,
     choices_method: str | None = None,
+    regex: str | None = None,
+    json_schema: Mapping[str, Any] | str | bool | None = None,
+    *,
+    type: Any = None,
+    repetition_penalty: float | None = None,
+    logit_bias: Mapping[int | str, float] | None = None,
+    seed: int | None = None,
 ) -> ex.Gen | ex.Select:
     """Generate text and store it in the variable `name`.
 
     With `regex` the text full-matches Python's meaning of the pattern. With `type` the
     text is constrained and the variable holds the value read from it: int, float, bool, Literal,
     an Enum, a dataclass, a pydantic model, or list[...] and Optional[...] of these; `dtype` is
-    another name of it. With `json_schema` it holds what the JSON text says. With `choices`
-    this is `select`, and only `temperature` and `choices_method` matter beside them. With `n`
-    above 1 the variable is the list of n samples and the prompt goes on with the first.
+    another name of it, but for `dtype=str`: words between quotes. With `json_schema` the text
+    is JSON of the schema, and the variable holds that text. With `choices` this is `select`,
+    and only `temperature` and `choices_method` matter beside them. With `n` above 1 the
+    variable is the list of n samples and the prompt goes on with the first.
     """
     if choices is not None:
         return select(name, choices, temperature=temperature, choices_method=choices_method)
     if type is not None and dtype is not None:
         raise UsageError("dtype is another name of type; both are given", hint="give one of them")
-    kind = dtype if type is None else type
+    if dtype in (str, "str"):
+        regex, dtype = string_regex(regex), None
+    kind = type_name(dtype if type is None else type)
     given = {
         "max_tokens": max_tokens, "min_tokens": min_tokens, "n": n, "stop": stop,
         "stop_token_ids": stop_token_ids, "temperature": temperature, "top_p": top_p,
@@ -76,21 +90,30 @@ def gen(
         "repetition_penalty": repetition_penalty, "logit_bias": logit_bias, "seed": seed,
         "top_logprobs_num": top_logprobs_num, "logprob_start_len": logprob_start_len,
         "return_text_in_logprobs": return_text_in_logprobs, "regex": regex,
-        "type": value_type(kind, json_schema, regex),
+        "json_schema": json_schema, "type": kind,
     }  # fmt: skip
-    return ex.Gen(name, {key: value for key, value in given.items() if value is not None})
+    own = {key: value for key, value in given.items() if value is not None}
+    check_together({key: own[key] for key in ("regex", "json_schema", "type") if key in own})
+    return ex.Gen(name, own)
 
 
-def gen_int(name: str | None = None, max_tokens: int | None = None, **params: Any) -> ex.Gen:
-    """Generate an integer: `gen` with type=int."""
-    made = gen(name, max_tokens, type=int, **params)
-    assert isinstance(made, ex.Gen)
-    return made
+def gen_int(name: str | None = None, *rest: Any, **params: Any) -> ex.Gen:
+    """Generate an integer: `gen` with dtype=int."""
+    return _short("gen_int", int, (name, *rest), params)
 
 
-def gen_string(name: str | None = None, max_tokens: int | None = None, **params: Any) -> ex.Gen:
-    """Generate plain text: `gen` with type=str."""
-    made = gen(name, max_tokens, type=str, **params)
+def gen_string(name: str | None = None, *rest: Any, **params: Any) -> ex.Gen:
+    """Generate words between quotes: `gen` with dtype=str."""
+    return _short("gen_string", str, (name, *rest), params)
+
+
+def _short(word: str, kind: type, values: tuple[Any, ...], params: dict[str, Any]) -> ex.Gen:
+    if len(values) > len(SHORT_ORDER):
+        raise TypeError(f"{word}() takes at most {len(SHORT_ORDER)} positional arguments")
+    given = dict(zip(SHORT_ORDER, values, strict=False))
+    for name in given.keys() & params.keys():
+        raise TypeError(f"{word}() got multiple values for argument {name!r}")
+    made = gen(dtype=kind, **given, **params)
     assert isinstance(made, ex.Gen)
     return made
 
@@ -113,17 +136,12 @@ def select(
     return ex.Select(name, list(choices), params)
 
 
-def value_type(kind: Any, json_schema: Any, regex: str | None) -> str | None:
-    """Return the type of a generation from what was given of it.
-
-    Raises:
-        UsageError: two of them are given, or no value of the type can be generated.
-    """
-    if json_schema is None:
-        return type_name(kind)
-    if kind is not None or regex is not None:
-        raise UsageError("json_schema is given beside type or regex", hint="give one of them")
-    return schema_type(json_schema)
+def string_regex(regex: Any) -> str:
+    """Return the pattern of `dtype=str`; raises UsageError for one that is given beside it."""
+    if regex is not None:
+        raise UsageError("dtype=str has a pattern of its own; regex is given beside it",
+                         hint="give one of them")  # fmt: skip
+    return ex.STRING_REGEX
 
 
 def type_name(kind: Any) -> str | None:
@@ -184,7 +202,7 @@ def separate_reasoning(
     """Append `expr`, and take what the model thought aloud away from its generations.
 
     The prompt and the variable `name` keep the answer; `name_reasoning_content` holds the
-    reasoning. `model_type` is a key of ir.expressions.REASONING. A generation with several
+    reasoning. `model_type` is a key of ir.reasoning.REASONING. A generation with several
     samples or a parsed value cannot be split.
 
     Raises:
@@ -202,12 +220,13 @@ def separate_reasoning(
 
 def reasoning_kind(model_type: Any) -> str:
     """Return a known kind of model that reasons; raises UsageError for others."""
-    if model_type not in ex.REASONING:
+    kind = str(model_type).lower()
+    if kind not in REASONING:
         raise UsageError(
             f"separate_reasoning does not know model_type={model_type!r}",
-            hint=f"use one of {', '.join(ex.REASONING)}",
+            hint=f"use one of {', '.join(REASONING)}",
         )
-    return str(model_type)
+    return kind
 
 
 def check_splits(params: Mapping[str, Any]) -> None:

@@ -8,7 +8,6 @@ import enum
 import json
 import types
 import typing
-from collections.abc import Mapping
 from typing import Any
 
 from lmc.errors import UsageError
@@ -50,27 +49,6 @@ def type_text(kind: Any) -> str:
     if definitions:
         schema = {**schema, "$defs": definitions}
     return _dump({**_reading(kind), "schema": _schema_text(schema)})
-
-
-def schema_type(schema: Any) -> str:
-    """Return the type of the JSON values of a schema, given as a dict, a bool or JSON text.
-
-    Raises:
-        UsageError: it is neither, or not JSON.
-    """
-    if isinstance(schema, str):
-        try:
-            schema = json.loads(schema)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(
-                f"json_schema is not JSON: {error}", hint="give a dict, or the text of one"
-            ) from None
-    if not isinstance(schema, (Mapping, bool)):
-        raise UsageError(
-            f"json_schema must be a dict or JSON text, not {schema!r:.80}",
-            hint='write json_schema={"type": "object", ...}',
-        )
-    return _dump({"json": True, "schema": _schema_text(schema)})
 
 
 def _schema_text(schema: Any) -> str:

@@ -5,6 +5,7 @@ runs' defaults check what comes later. A value is checked before anything is mer
 [] and "" are values like any other; None means that a parameter was not given.
 """
 
+import json
 import math
 import re
 import warnings
@@ -13,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmc.errors import UsageError
-from lmc.ir.calls import SamplingParams
+from lmc.ir.calls import Constraint, SamplingParams
 from lmc.ir.expressions import GEN_PARAMS, RUN_NAMES
 from lmc.ir.target import Tokenizer
 from lmc.ir.types import Attr
-from lmc.ir.value_types import is_type
+from lmc.ir.value_types import constraint_of, is_type
 
 MAX_SAMPLES = 4096
 ALMOST_ZERO = 1e-5
@@ -79,6 +80,10 @@ def check_together(given: Mapping[str, Any]) -> None:
             f"min_tokens must be at most max_tokens ({most}), not {least}",
             hint="raise max_tokens or lower min_tokens",
         )
+    if given.get("json_schema") is None:
+        return
+    if given.get("regex") is not None or given.get("type", "str") != "str":
+        raise UsageError("json_schema is given beside type or regex", hint="give one of them")
 
 
 def merge_params(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -91,6 +96,7 @@ def merge_params(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[st
         UsageError: a value is wrong.
     """
     mine = check_params(own)
+    check_together({key: mine[key] for key in _CONSTRAINTS if key in mine})
     merged = check_params(defaults) | mine
     most = merged.get("max_tokens", SamplingParams().max_tokens)
     if "min_tokens" in mine:
@@ -98,6 +104,14 @@ def merge_params(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[st
     elif "min_tokens" in merged:
         merged["min_tokens"] = min(merged["min_tokens"], most)
     return merged
+
+
+def constraint_from(merged: Mapping[str, Any]) -> Constraint | None:
+    """Return what a generation's text must be, by its merged parameters; None for any text."""
+    for kind in ("regex", "json_schema"):
+        if kind in merged:
+            return Constraint(kind, merged[kind])
+    return constraint_of(merged.get("type", "str"))
 
 
 def take_sampling(merged: dict[str, Any], tokenizer: Tokenizer) -> SamplingParams:
@@ -262,6 +276,17 @@ def _type(value: Any) -> Attr:
     return value
 
 
+def _schema(value: Any) -> Attr:
+    """Return a JSON schema as its text."""
+    try:
+        schema = json.loads(value) if isinstance(value, str) else value
+        if isinstance(schema, (Mapping, bool)):
+            return json.dumps(schema, separators=(",", ":"), allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"a dict, or JSON text of one ({error})") from None
+    raise ValueError
+
+
 _COUNT = Rule("an int of at least 0", _int(0))
 _FLAG = Rule("True or False", _flag)
 _PENALTY = Rule("a number from -2 to 2", _number(lambda v: -2 <= v <= 2))
@@ -288,8 +313,10 @@ RULES: dict[str, Rule] = {
     "logprob_start_len": Rule("an int of at least 0, or -1 for none of the prompt", _int(-1)),
     "return_text_in_logprobs": _FLAG,
     "regex": Rule("a str", _text),
+    "json_schema": Rule("a dict, or JSON text of one", _schema),
     "type": Rule("int, float, bool, str or the text of a type", _type),
 }
 """The rule of every parameter."""
 
+_CONSTRAINTS = ("regex", "json_schema", "type")
 _SAMPLING = tuple(key for key in RULES if key in SamplingParams.__dataclass_fields__)

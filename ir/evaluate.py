@@ -16,6 +16,7 @@ from typing import Any
 
 from lmc.errors import RunError
 from lmc.ir.core import Op
+from lmc.ir.reasoning import SPLIT_REASONING, split_reasoning
 
 MAX_TEXT = 64 * 1024 * 1024
 MAX_ITEMS = 4 * 1024 * 1024
@@ -95,6 +96,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "math.floor": math.floor, "math.ceil": math.ceil, "math.sqrt": math.sqrt,
     "math.log": math.log, "math.exp": math.exp, "math.isclose": math.isclose,
     "math.prod": math.prod, "string.capwords": string.capwords,
+    SPLIT_REASONING: split_reasoning,
 }  # fmt: skip
 """Functions by the name that capture gives them; all without effects."""
 

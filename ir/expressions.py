@@ -20,7 +20,7 @@ GEN_PARAMS = (
     "max_tokens", "min_tokens", "n", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
     "min_p", "ignore_eos", "return_logprob", "stop_regex", "frequency_penalty",
     "presence_penalty", "repetition_penalty", "logit_bias", "seed", "top_logprobs_num",
-    "logprob_start_len", "return_text_in_logprobs", "regex", "type",
+    "logprob_start_len", "return_text_in_logprobs", "regex", "json_schema", "type",
 )  # fmt: skip
 """Decode parameters of `gen`, in the order in which dynamic ones become operands."""
 
@@ -28,7 +28,7 @@ RUN_NAMES = {"max_new_tokens": "max_tokens"}
 """Other names that a run takes for parameters, as the reference frontend's `run` does."""
 
 RUN_PARAMS = (
-    *(key for key in GEN_PARAMS if key not in ("seed", "regex", "type")),
+    *(key for key in GEN_PARAMS if key not in ("seed", "regex", "json_schema", "type")),
     *RUN_NAMES,
 )
 """Those that a run may set for all generations that do not set their own."""
@@ -42,31 +42,8 @@ TYPE_REGEX = {
 }
 """What a typed generation must match; the value is parsed from the text."""
 
-
-REASONING = {
-    "deepseek-r1": ("<think>", "</think>", True),
-    "deepseek-v3": ("<think>", "</think>", False),
-    "glm45": ("<think>", "</think>", False),
-    "kimi": ("◁think▷", "◁/think▷", False),
-    "kimi_k2": ("<think>", "</think>", True),
-    "minimax": ("<think>", "</think>", True),
-    "qwen3": ("<think>", "</think>", False),
-    "qwen3-thinking": ("<think>", "</think>", True),
-    "step3": ("<think>", "</think>", True),
-}
-"""Per kind of model: what opens and what closes its reasoning, and whether it always reasons."""
-
-REASONING_NAME = "_reasoning_content"
-"""Added to a variable's name for what `separate_reasoning` takes away from it."""
-
-
-def split_reasoning(text: str, model_type: str) -> tuple[str, str]:
-    """Return the reasoning in a generated text, and the answer after it."""
-    opening, closing, always = REASONING[model_type]
-    if not always and opening not in text:
-        return "", text
-    reasoning, _, answer = text.replace(opening, "").strip().partition(closing)
-    return reasoning, answer.strip()
+STRING_REGEX = r"\"[\w\d\s]*\""
+"""What `dtype=str` and `gen_string` make: words between quotes, which stay in the value."""
 
 
 class Expression:

@@ -15,11 +15,11 @@ from lmc.ir.calls import (
     ScoreResult,
     derive_key,
 )
-from lmc.ir.decode_params import merge_params, take_sampling
+from lmc.ir.decode_params import constraint_from, merge_params, take_sampling
 from lmc.ir.expressions import CHOICES_METHODS
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.ir.target import Tokenizer
-from lmc.ir.value_types import constraint_of, label, read_typed
+from lmc.ir.value_types import label, read_typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,10 @@ def gen_request(
         sampling = take_sampling(given, tokenizer)
     except UsageError as error:
         raise RunError(error.message, hint=error.hint) from error
-    kind = given.get("type", "str")
-    regex = given.get("regex")
     return GenRequest(
         sampling,
-        constraint_of(kind) if regex is None else Constraint("regex", regex),
-        kind,
+        constraint_from(given),
+        given.get("type", "str"),
         given.get("n", 1),
         given.get("seed"),
         given.get("return_text_in_logprobs", True),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from lmc.ir.failing import Failed
 from lmc.ir.target import Piece, Tokenizer
+from lmc.ir.turns import Turn, contents
 
 if TYPE_CHECKING:
     from lmc.ir.interpreter_demand import Traced
@@ -25,14 +26,6 @@ class Run(NamedTuple):
 
     text: str
     token_ids: tuple[int, ...] | None = None
-
-
-class Turn(NamedTuple):
-    """A turn of a role: where its content starts and ends in the prompt's text."""
-
-    role: str
-    start: int
-    end: int | None = None
 
 
 class Fork(NamedTuple):
@@ -71,9 +64,8 @@ class Prompt:
 
     @property
     def messages(self) -> list[dict[str, str]]:
-        """The turns and their content; an open turn ends at the end of the text."""
-        text = self.text
-        return [{"role": t.role, "content": text[t.start : t.end]} for t in self.turns]
+        """The closed turns and their contents."""
+        return contents(self.text, self.turns)
 
     def needing(self, calls: Calls) -> "Prompt":
         """Return the same prompt, known only after `calls` as well."""
@@ -113,9 +105,9 @@ class Prompt:
                 made = made.append_ids((piece,), tokenizer.control_text(piece) or "")
         return made
 
-    def open_turn(self, role: str) -> "Prompt":
-        """Note that a turn's content starts here."""
-        return replace(self, turns=(*self.turns, Turn(role, len(self.text))))
+    def open_turn(self, role: str, before: tuple[Turn, ...] = ()) -> "Prompt":
+        """Note that a turn's content starts here, `before` having come with it."""
+        return replace(self, turns=(*self.turns, *before, Turn(role, len(self.text))))
 
     def close_turn(self) -> "Prompt":
         """Note that the open turn's content ends here."""

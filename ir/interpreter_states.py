@@ -7,6 +7,7 @@ from lmc.ir.core import Op
 from lmc.ir.interpreter_demand import Traced, join_prompts, union
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.ir.target import Target
+from lmc.ir.turns import default_turns
 
 MAX_CHILDREN = 65_536
 
@@ -38,8 +39,9 @@ def _append(target: Target, prompt: Prompt, kind: str, text: str) -> Prompt:
             hint="write the prompt without roles, or choose an instruct model",
         )
     if kind == "begin":
+        before = () if prompt.turns else default_turns(template, tokenizer, text, len(prompt.text))
         pieces = template.begin(text, is_first=not prompt.turns)
-        return prompt.append_pieces(pieces, tokenizer).open_turn(text)
+        return prompt.append_pieces(pieces, tokenizer).open_turn(text, before)
     index = prompt.open_index
     if index is None or prompt.turns[index].role != text:
         opened = "none is" if index is None else f"that of '{prompt.turns[index].role}' is"

@@ -198,7 +198,8 @@ _lm.add(
 )
 _lm.add(
     "messages",
-    "The turns as a list of {'role', 'content'} dicts.",
+    "The closed turns, a template's default system turn too, as {'role', 'content'} dicts; their "
+    "contents without leading blanks.",
     operands=(STATE,),
     results=(PY,),
 )

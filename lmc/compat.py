@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from lmc import backends
 from lmc.errors import UsageError
+from lmc.ir.expressions import STRING_REGEX
 from lmc.ir.target import Backend
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 REGEX_INT = r"[-+]?[0-9]+[ \n]*"
 REGEX_FLOAT = r"[-+]?[0-9]*\.?[0-9]+[ \n]*"
 REGEX_BOOL = r"(True|False)"
-REGEX_STR = r"\"[\w\d\s]*\""
+REGEX_STR = STRING_REGEX
 
 _OPEN_MODEL = 'name the model instead: lmc.set_default_backend("path, hub id or GGUF file")'
 

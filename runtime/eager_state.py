@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lmc.errors import RunError
 from lmc.ir import expressions as ex
 from lmc.ir.expressions import GEN_PARAMS, SELECT_PARAMS
+from lmc.ir.reasoning import REASONING_NAME, split_reasoning
 from lmc.runtime.executor.slots import StateHandle
 from lmc.runtime.executor.task import Scope
 from lmc.runtime.prompt_state import Lineage
@@ -109,13 +110,13 @@ class EagerState:
         """Generate aside and append only what follows the reasoning; waits for it."""
         before = self.handle
         made = self._call("lm.gen", part.name, part.params, GEN_PARAMS)
-        reasoning, answer = ex.split_reasoning(self._run.wait(made[0]), part.reasoning)
+        reasoning, answer = split_reasoning(self._run.wait(made[0]), part.reasoning)
         self.handle = before
         self._step("lm.tick", n=1)
         self._step("lm.extend", answer)
         if part.name is not None:
             self[part.name] = answer
-            self[part.name + ex.REASONING_NAME] = reasoning
+            self[part.name + REASONING_NAME] = reasoning
 
     def tick(self) -> None:
         """Count a call."""

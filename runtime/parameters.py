@@ -6,10 +6,9 @@ from typing import Any
 
 from lmc.errors import RunError, UsageError
 from lmc.ir.calls import Constraint, SamplingParams
-from lmc.ir.decode_params import ALMOST_ZERO, merge_params, take_sampling
+from lmc.ir.decode_params import ALMOST_ZERO, constraint_from, merge_params, take_sampling
 from lmc.ir.expressions import CHOICES_METHODS
 from lmc.ir.target import Tokenizer
-from lmc.ir.value_types import constraint_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,12 @@ def gen_params(
         sampling = take_sampling(merged, tokenizer)
     except UsageError as error:
         raise RunError(error.message, hint=error.hint) from error
-    type_name = merged.get("type", "str")
-    regex = merged.get("regex")
     return GenParams(
         name,
         sampling,
         num_samples=merged.get("n", 1),
-        constraint=constraint_of(type_name) if regex is None else Constraint("regex", regex),
-        type_name=type_name,
+        constraint=constraint_from(merged),
+        type_name=merged.get("type", "str"),
         seed=merged.get("seed"),
         with_text=merged.get("return_text_in_logprobs", True),
     )

@@ -8,24 +8,17 @@ same however long the prompt is, and every closed text run is encoded once.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from lmc.errors import RunError
 from lmc.ir.calls import GenResult
 from lmc.ir.target import Piece, Target
+from lmc.ir.turns import Turn, contents, default_turns
 from lmc.runtime.encodings import Encodings, encodings_of
 from lmc.runtime.origins import Origin, join_origins, of_items
 from lmc.runtime.runs import Run, Text
 
 Lineage = tuple[str, ...]
-
-
-class Turn(NamedTuple):
-    """A turn of a conversation, as a span of the state's text; `end` of None: still open."""
-
-    role: str
-    start: int
-    end: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,9 +104,10 @@ class PromptState:
 
     def begin(self, role: str) -> "PromptState":
         """Open a turn."""
-        template = self._template(role)
+        template, tokenizer = self._template(role), self.target.tokenizer
+        turns = self.turns or default_turns(template, tokenizer, role, self.text_len)
         state = self._append(template.begin(role, is_first=not self.turns))
-        return replace(state, turns=(*self.turns, Turn(role, state.text_len)))
+        return replace(state, turns=(*turns, Turn(role, state.text_len)))
 
     def end(self, role: str) -> "PromptState":
         """Close the turn opened last; raises RunError where it is another role's, or none is."""
@@ -241,9 +235,8 @@ class PromptState:
             run = run.parent
 
     def messages(self) -> list[dict[str, str]]:
-        """Return the turns as {'role', 'content'} dicts; an open one with its text so far."""
-        text = self.text()
-        return [{"role": t.role, "content": text[t.start : t.end]} for t in self.turns]
+        """Return the closed turns as {'role', 'content'} dicts."""
+        return contents(self.text(), self.turns)
 
     def get(self, name: str) -> Any:
         """Return a variable; a missing one is an error that lists the names."""

@@ -20,23 +20,29 @@ from lmc.frontend.capture.values import (
     Ref,
     has_states,
 )
-from lmc.frontend.dsl import check_splits, media_refusal, reasoning_kind
-from lmc.frontend.schema import schema_type, type_text
+from lmc.frontend.dsl import (
+    GEN_ORDER,
+    SHORT_ORDER,
+    check_splits,
+    media_refusal,
+    reasoning_kind,
+    string_regex,
+)
+from lmc.frontend.schema import type_text
 from lmc.ir.core import Value
 from lmc.ir.decode_params import ALMOST_ZERO, check_param, check_together
 from lmc.ir.expressions import (
     CHOICES_METHODS,
     GEN_PARAMS,
-    REASONING,
-    REASONING_NAME,
     SELECT_PARAMS,
 )
+from lmc.ir.reasoning import REASONING_NAME, SPLIT_REASONING
 from lmc.ir.types import BOOL, FLOAT, INT, META, PY, STATE, TEXT, Attr, Type, list_of
 
 POSITIONAL = {
-    "gen": ("name", "max_tokens"),
-    "gen_int": ("name", "max_tokens"),
-    "gen_string": ("name", "max_tokens"),
+    "gen": GEN_ORDER,
+    "gen_int": SHORT_ORDER,
+    "gen_string": SHORT_ORDER,
     "select": ("name", "choices", "temperature", "choices_method"),
     "control": ("token",),
     "system": ("expr",),
@@ -115,20 +121,29 @@ class PieceBuilder(Expressions):
 
     def _gen(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         ignored = ("name", "choices_method")
-        if "dtype" in given:
+        is_dtype = "dtype" in given
+        if is_dtype:
             if "type" in given:
                 self._refuse(given["dtype"], "dtype is another name of type; both are given",
                              "give one of them")  # fmt: skip
             given = {"type" if key == "dtype" else key: value for key, value in given.items()}
-        schema = self._schema_param(given, node) if "json_schema" in given else None
-        params, dynamic, name = self._params(word, given, GEN_PARAMS, (*ignored, "json_schema"))
-        if schema is not None:
-            params["type"] = schema
+        params, dynamic, name = self._params(word, given, GEN_PARAMS, ignored)
+        if word == "gen_int":
+            params["type"] = "int"
+        is_quoted = is_dtype and params.get("type") == "str"
+        if is_quoted or word == "gen_string":
+            self._quote(params, dict(dynamic), node)
         self._check_together(params, node)
-        if word in ("gen_int", "gen_string"):
-            params.setdefault("type", "int" if word == "gen_int" else "str")
         made = Piece("gen", node, name=name, params=tuple(params.items()), dynamic=tuple(dynamic))
         return Pieces((made,))
+
+    def _quote(self, params: dict[str, Attr], dynamic: dict[str, Value], node: ast.Call) -> None:
+        """Make text of a generation that is to be words between quotes."""
+        params.pop("type", None)
+        try:
+            params["regex"] = string_regex(params.get("regex", dynamic.get("regex")))
+        except UsageError as error:
+            self._refuse(node, error.message, error.hint)
 
     def _separate(self, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         """Mark the generations whose reasoning is taken away."""
@@ -213,6 +228,8 @@ class PieceBuilder(Expressions):
 
     def _static_param(self, key: str, node: ast.expr) -> Any:
         """Return a constant, MISSING for others; keys of logit_bias may be ids."""
+        if key == "json_schema" and isinstance(node, ast.Call) and not node.args:
+            return self._model_schema(node.func)
         if key != "logit_bias" or not isinstance(node, ast.Dict):
             return self.static(node)
         keys = [MISSING if item is None else self.static(item) for item in node.keys]
@@ -266,22 +283,6 @@ class PieceBuilder(Expressions):
             return MISSING if any(kind is MISSING for kind in kinds) else apply(*kinds)
         except TypeError as error:
             self._refuse(node, f"this is no type: {error}", None)
-
-    def _schema_param(self, given: dict[str, ast.expr], node: ast.Call) -> Attr:
-        """Return the type that the constant `json_schema` of a gen stands for."""
-        place = given["json_schema"]
-        if "type" in given or "regex" in given:
-            self._refuse(place, "json_schema is given beside type or regex", "give one of them")
-        schema = self.static(place)
-        if schema is MISSING and isinstance(place, ast.Call) and not place.args:
-            schema = self._model_schema(place.func)
-        if schema is MISSING:
-            self.fail(place, "json_schema is not known before the program runs",
-                      "use a constant of the module")  # fmt: skip
-        try:
-            return None if schema is None else schema_type(schema)
-        except UsageError as error:
-            self._refuse(place, error.message, error.hint)
 
     def _model_schema(self, node: ast.expr) -> Any:
         """Return what `Model.model_json_schema()` gives for a class of the module."""
@@ -355,27 +356,12 @@ class PieceBuilder(Expressions):
                 state = self.emit("lm.set", [state, value], [STATE], node, name=named)[0]
         return state
 
-    def _reasoning_of(self, text: Value, part: Piece) -> tuple[Value, Value]:
-        """Compute what ir.expressions.split_reasoning does, with ops."""
+    def _reasoning_of(self, text: Value, part: Piece) -> list[Value]:
+        """Compute the reasoning in a text, and the answer."""
         node = part.node
-        opening, closing, always = REASONING[part.reasoning]
-
-        def method(name: str, kind: Type, *operands: Value) -> Value:
-            return self.emit("val.method", list(operands), [kind], node, name=name)[0]
-
-        empty, opens = self.constant("", node), self.constant(opening, node)
-        whole = method("strip", TEXT, method("replace", TEXT, text, opens, empty))
-        halves = method("partition", PY, whole, self.constant(closing, node))
-        reasoning, _, rest = self.emit("val.unpack", [halves], [TEXT] * 3, node)
-        answer = method("strip", TEXT, rest)
-        if always:
-            return reasoning, answer
-        thinks = self.emit("val.compare", [opens, text], [PY], node, op="in")[0]
-        number = self.emit("val.call", [thinks], [INT], node, callee="int")[0]
-        pairs = [[empty, reasoning], [text, answer]]
-        lists = [self.emit("val.list", pair, [list_of(TEXT)], node)[0] for pair in pairs]
-        taken = [self.emit("val.index", [made, number], [TEXT], node)[0] for made in lists]
-        return taken[0], taken[1]
+        operands = [text, self.constant(part.reasoning, node)]
+        both = self.emit("val.call", operands, [PY], node, callee=SPLIT_REASONING)[0]
+        return self.emit("val.unpack", [both], [TEXT] * 2, node)
 
 
 def _gen_type(params: dict[str, Any], dynamic: Sequence[Attr]) -> Type:

@@ -13,8 +13,9 @@ from lmc.codegen.artifact import load_artifact
 from lmc.codegen.lower import lower
 from lmc.errors import ConstraintError, RunError, UsageError
 from lmc.frontend.capture import capture
-from lmc.frontend.schema import schema_type, type_text
+from lmc.frontend.schema import type_text
 from lmc.ir import value_types
+from lmc.ir.decode_params import check_param
 from lmc.ir.interpreter import interpret
 from lmc.ir.parser import parse_module
 from lmc.ir.printer import print_module
@@ -114,7 +115,7 @@ SCRIPT = {
 def test_values_arrive_parsed(mode):
     assert run_in(mode, typed, Oracle(SCRIPT)) == [
         "yes", Color.BLUE, Level.HIGH, Point(3, 2.0, Color.RED, ["q", "é"]),
-        City(name="Rome", size="big", at=(1, 2)), {"a": 5}, [Color.RED, Color.BLUE], None, 1,
+        City(name="Rome", size="big", at=(1, 2)), '{"a": 5}', [Color.RED, Color.BLUE], None, "1",
     ]  # fmt: skip
 
 
@@ -163,7 +164,7 @@ def test_other_types_are_refused(kind):
 @pytest.mark.parametrize("schema", ["{", 5, [1], {"a": {1}}])
 def test_what_is_no_schema_is_refused(schema):
     with pytest.raises(UsageError):
-        schema_type(schema)
+        check_param("json_schema", schema)
 
 
 def test_json_schema_beside_another_constraint_is_refused():

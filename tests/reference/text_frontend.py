@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmc.ir import expressions as ex
+from lmc.ir.reasoning import REASONING
 
 OPEN, CLOSE = "<|im_start|>", "<|im_end|>\n"
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
@@ -81,7 +82,8 @@ class TextState:
                 self.written += f"{OPEN}{role}\n"
                 self.turn_start = len(self.written)
             case ex.RoleEnd(role):
-                self.turns.append({"role": role, "content": self.written[self.turn_start :]})
+                content = self.written[self.turn_start :].lstrip()
+                self.turns.append({"role": role, "content": content})
                 self.written += CLOSE
             case _:
                 raise AssertionError(f"not of the reference frontend: {part!r}")
@@ -93,9 +95,12 @@ class TextState:
         answers = [self.replay.answer(asked) for _ in range(given.get("n", 1))]
         texts = [text for text, _ in answers]
         if reasoning:
-            opening, closing, _ = ex.REASONING[reasoning]
-            thought, *after = texts[0].replace(opening, "").strip().split(closing, maxsplit=1)
-            texts[0] = after[0].strip() if after else ""
+            marks = REASONING[reasoning]
+            said = texts[0].removeprefix(marks.opening)
+            thought, after = "", [said]
+            if marks.is_assumed or said != texts[0]:
+                thought, *after = said.split(marks.closing, maxsplit=1)
+            texts[0] = after[0] if after else ""
             self._keep(f"{name}_reasoning_content", thought)
         self._keep(name, texts if len(texts) > 1 else texts[0])
         if name is not None:

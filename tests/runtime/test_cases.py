@@ -189,7 +189,7 @@ def role_inline(s):
 def test_roles_within_a_helper(mode):
     runs = [p.run(backend=Oracle(), seed=1, mode=mode) for p in (role_in_helper, role_inline)]
     assert runs[0].text() == runs[1].text()
-    assert [turn["role"] for turn in runs[0].messages()] == ["user", "assistant"]
+    assert [turn["role"] for turn in runs[0].messages()] == ["system", "user", "assistant"]
     assert runs[0].calls[0].call == runs[1].calls[0].call
 
 

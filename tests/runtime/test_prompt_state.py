@@ -9,6 +9,7 @@ from lmc.codegen.target import oracle_target
 from lmc.errors import RunError
 from lmc.ir.calls import GenResult
 from lmc.ir.interpreter_prompt import Prompt
+from lmc.ir.turns import default_turns
 from lmc.runtime.encodings import Encodings
 from lmc.runtime.prompt_state import checked_text, root_state
 
@@ -56,7 +57,11 @@ def step(draw, target, state, prompt):
         case "begin":
             role = draw.choice(ROLES)
             pieces = template.begin(role, is_first=not prompt.turns)
-            return state.begin(role), prompt.append_pieces(pieces, tokenizer).open_turn(role)
+            given = (template, tokenizer, role, len(prompt.text))
+            before = () if prompt.turns else default_turns(*given)
+            return state.begin(role), prompt.append_pieces(pieces, tokenizer).open_turn(
+                role, before
+            )
         case "end":
             if prompt.open_index is None:
                 return state, prompt
@@ -191,7 +196,7 @@ def test_a_long_chat_encodes_every_text_once():
         state = state.generated(GenResult(token_ids=answer, text="fine, yes")).end("assistant")
     assert Target.tokenizer.characters < 1.05 * len(state.text())
     assert time.perf_counter() - started < 20
-    assert len(state.messages()) == 3000
+    assert len(state.messages()) == 3001  # with the template's own system turn
 
 
 def test_deep_chains_are_freed_without_recursion():
