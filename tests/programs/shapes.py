@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import json
 from collections import Counter
 
 import pydantic
@@ -184,7 +185,8 @@ def from_schemas(s, text):
     """Objects from a schema and from a model."""
     s += text + "\n" + lmc.gen("made", json_schema=SCHEMA, max_tokens=100)
     s += "\n" + lmc.gen("trip", type=Trip, max_tokens=100)
-    return [s["made"]["count"] + 1 if s["made"]["ok"] else -1, s["trip"].days]
+    made = json.loads(s["made"])
+    return [made["count"] + 1 if made["ok"] else -1, s["trip"].days]
 
 
 @lmc.function
