@@ -61,6 +61,8 @@ if TYPE_CHECKING:
         user_end,
         video,
     )
+    from lmc.linting.program import Diagnostic
+    from lmc.linting.program import lint_program as lint
     from lmc.program import Program, function
     from lmc.runtime.executor.handle import RunHandle
     from lmc.runtime.oracle import Oracle
@@ -75,6 +77,7 @@ __all__ = [
     "Anthropic",
     "CheckReport",
     "CompiledProgram",
+    "Diagnostic",
     "Engine",
     "LiteLLM",
     "OpenAI",
@@ -103,6 +106,7 @@ __all__ = [
     "global_config",
     "greedy_token_selection",
     "image",
+    "lint",
     "load",
     "open_backend",
     "select",
@@ -139,6 +143,7 @@ _HOMES = {
     "global_config": "lmc.compat",
     "CheckReport": "lmc.checking.program",
     "CompiledProgram": "lmc.compiled",
+    "Diagnostic": "lmc.linting.program",
     "Oracle": "lmc.runtime.oracle",
     "RunHandle": "lmc.runtime.executor.handle",
     "RunResult": "lmc.runtime.result",
@@ -156,6 +161,8 @@ def __getattr__(name: str) -> Any:
         return import_module("lmc.compiler").compile_program
     if name == "check":
         return import_module("lmc.checking.program").check_program
+    if name == "lint":
+        return import_module("lmc.linting.program").lint_program
     if name not in __all__:
         raise AttributeError(f"module 'lmc' has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "lmc.frontend.dsl")), name)

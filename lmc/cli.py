@@ -1,4 +1,4 @@
-"""The command line: compile, run, ir, viz, check, pull.
+"""The command line: compile, run, ir, viz, check, lint, pull.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the program failed,
 2 wrong use, 3 could not compile, 130 interrupted.
@@ -197,6 +197,25 @@ def check(program: str, examples: int, seed: int, args_file: Path | None, call_h
     )
     click.echo(str(report))
     if not report.is_equal:
+        raise click.exceptions.Exit(1)
+
+
+@cli.command(short_help="Look for mistakes in programs without running them.")
+@click.argument("program")
+@model_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def lint(program: str, model: str | None, as_json: bool) -> None:
+    """Look for mistakes in the programs of PROGRAM (prog.py, or prog.py:name for one of them).
+
+    Exits with 1 where there is an error or a warning; hints alone are no failure.
+    """
+    from lmc.linting.report import lint_source
+
+    report = lint_source(program, model)
+    click.echo(report.json_text() if as_json else report.text(), nl=as_json)
+    if not as_json:
+        click.echo(report.summary(), err=True)
+    if report.has_failed:
         raise click.exceptions.Exit(1)
 
 

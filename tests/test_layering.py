@@ -31,7 +31,7 @@ THIRD_PARTIES = {
     "gguf": ("runtime/models/",),
     "triton": ("kernels/",),
     "flashinfer": ("kernels/",),
-    "interegular": ("passes/diagnostics",),
+    "interegular": ("passes/lint/overlaps.py",),
     "xgrammar": ("runtime/constraint/",),
 }
 

@@ -2,7 +2,7 @@
 
 import ast
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FunctionType
@@ -17,6 +17,7 @@ from lmc.frontend.capture.prune import prune
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
 from lmc.frontend.capture.values import Cell, Plain, Ref
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
+from lmc.ir.location import Location
 from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, PY, STATE, TEXT, Type, is_attr
 
 ANNOTATED: dict[str, Type] = {"str": TEXT, "int": INT, "float": FLOAT, "bool": BOOL}
@@ -40,9 +41,12 @@ class Captured:
 class ModuleCapture:
     """Captures functions into one module, each once."""
 
-    def __init__(self, name: str, folder: Path | None) -> None:
+    def __init__(
+        self, name: str, folder: Path | None, left_out: Set[Location] = frozenset()
+    ) -> None:
         self.module = Module(name)
         self.folder = folder
+        self.left_out = left_out
         self.host: dict[str, Callable[..., Any]] = {}
         self._names: dict[FunctionType, str] = {}
         self._refused: dict[FunctionType, CaptureError] = {}
@@ -274,12 +278,19 @@ class FunctionCapture(Patterns):
         self.block.ops.append(Op("func.return", values, [], {}, [], self.locate(node)))
 
 
-def capture(functions: Sequence[Any], *, folder: Path | None = None) -> Captured:
+def capture(
+    functions: Sequence[Any],
+    *,
+    folder: Path | None = None,
+    left_out: Set[Location] = frozenset(),
+) -> Captured:
     """Capture functions, or programs made of them, with all that they call, into a module.
 
     Args:
         functions: the programs; their names become the module's entries.
         folder: what source locations are relative to; the first function's folder by default.
+        left_out: places of arguments of the language's words that are taken as not given, so
+            that a diagnosis can go on behind one that is wrong.
 
     Raises:
         CaptureError: a graph break; tells the place, the reason and a remedy.
@@ -288,7 +299,7 @@ def capture(functions: Sequence[Any], *, folder: Path | None = None) -> Captured
     if not plain:
         raise CaptureError("there is nothing to capture", hint="give at least one program")
     file = Path(plain[0].__code__.co_filename)
-    made = ModuleCapture(file.stem, folder if folder is not None else file.parent)
+    made = ModuleCapture(file.stem, folder if folder is not None else file.parent, left_out)
     for function in plain:
         name = made.program(function)
         if name not in made.module.entries:

@@ -117,7 +117,10 @@ class PieceBuilder(Expressions):
             if keyword.arg in given:
                 self.fail(keyword.value, f"'{keyword.arg}' is given twice", "give it once")
             given[keyword.arg] = keyword.value
-        return given
+        left_out = self.module.left_out
+        if not left_out:
+            return given
+        return {k: place for k, place in given.items() if self.locate(place) not in left_out}
 
     def _gen(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         ignored = ("name", "choices_method")

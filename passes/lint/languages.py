@@ -1,0 +1,308 @@
+"""What texts a constraint allows, exactly: automata, shortest texts, least numbers of tokens.
+
+All within a budget: a question that costs too much has no answer, and a rule without an
+answer is silent. Budgets count states and steps, so that the same program is told the same.
+"""
+
+import json
+from collections import deque
+from dataclasses import dataclass, field
+
+from lmc.errors import ConstraintError
+from lmc.ir.calls import Constraint
+from lmc.ir.target import Tokenizer
+from lmc.ir.value_types import constraint_of
+
+MAX_STATES = 4000
+MAX_SECONDS = 2.0
+MAX_TOKEN_STATES = 400
+"""States of an automaton from which every token of the vocabulary is tried."""
+
+MAX_PRODUCT = 200_000
+
+
+@dataclass(slots=True)
+class Languages:
+    """Automata of constraints and facts of one tokenizer's tokens, each computed once."""
+
+    tokenizer: Tokenizer
+    _automata: dict[Constraint, object] = field(default_factory=dict)
+    _least: dict[tuple[Constraint, int], int | None] = field(default_factory=dict)
+    _matrix: object = None
+    _longest: int = 0
+
+    def constraint(self, params: dict[str, object]) -> Constraint | None:
+        """Return what a generation with these parameters must match."""
+        kind, regex = params.get("type"), params.get("regex")
+        if isinstance(kind, str):
+            made = constraint_of(kind)
+            if made is not None:
+                return made
+        return Constraint("regex", regex) if isinstance(regex, str) else None
+
+    def automaton(self, constraint: Constraint):  # type: ignore[no-untyped-def] # numpy is lazy
+        """Return the automaton of a constraint, None where it would cost too much.
+
+        Raises:
+            ConstraintError: it is refused, or matches nothing.
+        """
+        if constraint not in self._automata:
+            self._automata[constraint] = self._compile(constraint)
+        found = self._automata[constraint]
+        if isinstance(found, ConstraintError):
+            raise found
+        return found
+
+    def automaton_or_none(self, constraint: Constraint):  # type: ignore[no-untyped-def]
+        """Return the automaton of a constraint, None where there is none."""
+        try:
+            return self.automaton(constraint)
+        except ConstraintError:
+            return None
+
+    def _compile(self, constraint: Constraint) -> object:
+        from lmc.ir.automata import compile_regex
+        from lmc.ir.json_schema import compile_source
+
+        try:
+            if constraint.kind == "regex":
+                return compile_regex(
+                    constraint.source, max_states=MAX_STATES, max_seconds=MAX_SECONDS
+                )
+            json.loads(constraint.source)
+            return compile_source(constraint.source)
+        except ConstraintError as error:
+            return None if "too complex" in error.message else error
+
+    # Texts.
+
+    def shortest(self, constraint: Constraint) -> bytes | None:
+        """Return a shortest text that a constraint allows."""
+        dfa = self.automaton_or_none(constraint)
+        if dfa is None:
+            return None
+        before: dict[int, tuple[int, int]] = {}
+        pending = deque([dfa.start])
+        seen = {dfa.start}
+        while pending:
+            state = pending.popleft()
+            if dfa.is_accepting(state):
+                out = bytearray()
+                while state in before:
+                    state, byte = before[state]
+                    out.append(byte)
+                return bytes(reversed(out))
+            for byte in dfa.allowed_bytes(state):
+                after = dfa.step(state, bytes([byte]))
+                if after not in seen:
+                    seen.add(after)
+                    before[after] = (state, byte)
+                    pending.append(after)
+        return None
+
+    def can_hold(self, constraint: Constraint, text: str) -> bool | None:
+        """Whether some prefix of an allowed text holds `text`; None where that costs too much."""
+        return self._product(constraint, text, wants_end=False)
+
+    def can_avoid(self, constraint: Constraint, text: str) -> bool | None:
+        """Whether some allowed text does not hold `text`; None where that costs too much."""
+        return self._product(constraint, text, wants_end=True)
+
+    def _product(self, constraint: Constraint, text: str, *, wants_end: bool) -> bool | None:
+        """Search the pairs of a constraint's state and how much of `text` was just read."""
+        dfa = self.automaton_or_none(constraint)
+        if dfa is None:
+            return None
+        pattern = text.encode("utf-8", "surrogatepass")
+        failures = _failures(pattern)
+        seen = {(dfa.start, 0)}
+        pending = [(dfa.start, 0)]
+        while pending:
+            state, read = pending.pop()
+            if wants_end and dfa.is_accepting(state):
+                return True
+            for byte in dfa.allowed_bytes(state):
+                now = read
+                while now and pattern[now] != byte:
+                    now = failures[now]
+                now += pattern[now] == byte
+                if now == len(pattern):
+                    if not wants_end:
+                        return True
+                    continue
+                pair = (dfa.step(state, bytes([byte])), now)
+                if pair not in seen:
+                    if len(seen) > MAX_PRODUCT:
+                        return None
+                    seen.add(pair)
+                    pending.append(pair)
+        return False
+
+    def ends_with(self, constraint: Constraint, text: str) -> bool | None:
+        """Whether every allowed text ends in `text`; None where that is not known."""
+        dfa = self.automaton_or_none(constraint)
+        if dfa is None:
+            return None
+        pattern = text.encode("utf-8", "surrogatepass")
+        failures = _failures(pattern)
+        seen, pending = {(dfa.start, 0)}, [(dfa.start, 0)]
+        while pending:
+            state, read = pending.pop()
+            if dfa.is_accepting(state) and read < len(pattern):
+                return False
+            for byte in dfa.allowed_bytes(state):
+                now = read if read < len(pattern) else failures[read]
+                while now and pattern[now] != byte:
+                    now = failures[now]
+                now += pattern[now] == byte
+                pair = (dfa.step(state, bytes([byte])), now)
+                if pair not in seen:
+                    if len(seen) > MAX_PRODUCT:
+                        return None
+                    seen.add(pair)
+                    pending.append(pair)
+        return True
+
+    # Tokens.
+
+    def least_tokens(self, constraint: Constraint, limit: int) -> int | None:
+        """Return the fewest tokens that an allowed text takes, at most `limit` + 1.
+
+        None where it costs too much. `limit` + 1 stands for any number above `limit`.
+        """
+        key = (constraint, limit)
+        if key not in self._least:
+            self._least[key] = self._find_least(constraint, limit)
+        return self._least[key]
+
+    def _find_least(self, constraint: Constraint, limit: int) -> int | None:
+        dfa = self.automaton_or_none(constraint)
+        shortest = self.shortest(constraint)
+        if dfa is None or shortest is None:
+            return None
+        if len(shortest) > limit * self.longest_token():
+            return limit + 1
+        try:
+            spelled = self.tokenizer.encode(shortest.decode())
+        except UnicodeDecodeError:
+            return None
+        if len(spelled) <= 1:
+            return len(spelled)
+        return self._search(dfa, limit)
+
+    def _search(self, dfa, limit: int) -> int | None:  # type: ignore[no-untyped-def]
+        """Go through the automaton token by token, breadth first."""
+        import numpy as np
+
+        level, seen = {dfa.start}, {dfa.start}
+        if dfa.is_accepting(dfa.start):
+            return 0
+        for count in range(1, limit + 1):
+            if len(seen) > MAX_TOKEN_STATES:
+                return None
+            reached = [self._after_tokens(dfa, state) for state in level]
+            level = set(map(int, np.unique(np.concatenate(reached)))) - seen if reached else set()
+            if any(dfa.is_accepting(state) for state in level):
+                return count
+            if not level:
+                return limit + 1
+            seen |= level
+        return limit + 1
+
+    def closes_within(self, constraint: Constraint, count: int) -> bool | None:
+        """Whether `count` tokens can make a text that cannot go on; None where not known."""
+        dfa = self.automaton_or_none(constraint)
+        if dfa is None:
+            return None
+        level = {dfa.start}
+        for _ in range(count):
+            if len(level) > MAX_TOKEN_STATES:
+                return None
+            level = {int(after) for state in level for after in self._after_tokens(dfa, state)}
+        return any(dfa.is_accepting(state) and not dfa.allowed_bytes(state) for state in level)
+
+    def _after_tokens(self, dfa, state: int):  # type: ignore[no-untyped-def]
+        """Return the states that one token leads to."""
+        import numpy as np
+
+        matrix, lengths = self._tokens()
+        states = np.full(len(lengths), state, dtype=np.int64)
+        alive = np.arange(len(lengths))
+        ended: list[object] = []
+        for column in range(matrix.shape[1]):
+            alive = alive[states[alive] >= 0]
+            over = lengths[alive] == column
+            ended.append(states[alive[over]])
+            alive = alive[~over]
+            if not len(alive):
+                break
+            states[alive] = dfa.padded[states[alive], dfa.classes[matrix[alive, column]]]
+        else:
+            ended.append(states[alive[states[alive] >= 0]])
+        return np.unique(np.concatenate(ended))  # type: ignore[arg-type]
+
+    def _tokens(self):  # type: ignore[no-untyped-def]
+        """Return the bytes of all text tokens as a padded table, and their lengths."""
+        import numpy as np
+
+        if self._matrix is None:
+            pieces = [piece for piece in self._text_tokens() if len(piece) <= 64]
+            lengths = np.array([len(piece) for piece in pieces])
+            matrix = np.zeros((len(pieces), int(lengths.max())), dtype=np.uint8)
+            for row, piece in enumerate(pieces):
+                matrix[row, : len(piece)] = np.frombuffer(piece, dtype=np.uint8)
+            self._matrix = (matrix, lengths)
+        return self._matrix
+
+    def _text_tokens(self) -> list[bytes]:
+        ends = self.tokenizer.eos_ids
+        return [
+            piece
+            for number, piece in enumerate(self.tokenizer.token_bytes())
+            if piece and number not in ends
+        ]
+
+    def longest_token(self) -> int:
+        """Return the length in bytes of the longest text token."""
+        if not self._longest:
+            self._longest = max(map(len, self._text_tokens()))
+        return self._longest
+
+    def tokens_for(self, text: str) -> int | None:
+        """Return the fewest tokens within which a text can occur; None if it never can."""
+        wanted = text.encode("utf-8", "surrogatepass")
+        size = len(wanted)
+        unknown = size + 1
+        pieces = self._text_tokens()
+        # The first token may begin before the text, the last may end behind it.
+        least = [unknown] * (size + 1)
+        for piece in pieces:
+            if wanted in piece:
+                return 1
+            for length in range(1, min(size, len(piece)) + 1):
+                if piece.endswith(wanted[:length]):
+                    least[length] = 1
+        within: dict[bytes, None] = dict.fromkeys(p for p in pieces if p in wanted)
+        for start in range(1, size):
+            if least[start] >= unknown:
+                continue
+            for piece in within:
+                if wanted.startswith(piece, start):
+                    end = start + len(piece)
+                    least[end] = min(least[end], least[start] + 1)
+        found = least[size]
+        for start in range(1, size):
+            if least[start] < unknown and any(p.startswith(wanted[start:]) for p in pieces):
+                found = min(found, least[start] + 1)
+        return found if found < unknown else None
+
+
+def _failures(pattern: bytes) -> list[int]:
+    """Return, per length read, the longest shorter beginning that is also an ending of it."""
+    table = [0, 0]
+    for index in range(1, len(pattern)):
+        at = table[index]
+        while at and pattern[at] != pattern[index]:
+            at = table[at]
+        table.append(at + (pattern[at] == pattern[index]))
+    return table

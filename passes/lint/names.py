@@ -1,0 +1,253 @@
+"""Which variables a state has: surely, likely, and at most.
+
+"Likely" takes loops to run at least once and forks to have children, so that what it lacks is
+worth a warning; "possible" is None where anything may be set.
+"""
+
+from dataclasses import dataclass, field
+
+from lmc.ir.core import Block, Function, Module, Op, Value
+from lmc.ir.ops import SPECS
+from lmc.passes.analysis import Facts
+
+EVERY_NAME = None
+_MAX_ROUNDS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """Variables of a state, or of the states in a container."""
+
+    sure: frozenset[str] = frozenset()
+    likely: frozenset[str] | None = frozenset()
+    possible: frozenset[str] | None = frozenset()
+
+    def with_name(self, name: str | None) -> "Names":
+        """Return the names once a variable is set; None for a name known late."""
+        if name is None:
+            return Names(self.sure, EVERY_NAME, EVERY_NAME)
+        extra = {name}
+        return Names(self.sure | extra, _plus(self.likely, extra), _plus(self.possible, extra))
+
+    def or_else(self, other: "Names") -> "Names":
+        """Return what is known where it is one or the other."""
+        likely = other.likely if self.likely is None else self.likely
+        if self.likely is not None and other.likely is not None:
+            likely = self.likely & other.likely
+        return Names(self.sure & other.sure, likely, _both(self.possible, other.possible))
+
+    def along(self, other: "Names") -> "Names":
+        """Return what is known of a container of both: all its states get what one gets."""
+        return Names(
+            self.sure & other.sure,
+            _both(self.likely, other.likely),
+            _both(self.possible, other.possible),
+        )
+
+
+NOTHING = Names()
+ANYTHING = Names(frozenset(), EVERY_NAME, EVERY_NAME)
+
+
+def _plus(names: frozenset[str] | None, extra: set[str]) -> frozenset[str] | None:
+    return None if names is None else names | extra
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    return None if one is None or other is None else one | other
+
+
+@dataclass(slots=True)
+class StateNames:
+    """The variables of every state of one function."""
+
+    facts: Facts
+    module: Module
+    finals: dict[str, Names] = field(default_factory=dict)
+    known: dict[Value, Names] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, function: Function, facts: Facts, module: Module, finals: dict[str, Names]
+    ) -> "StateNames":
+        """Follow the states of a function from its prompt on.
+
+        `finals` keeps what is known of the final states of other programs of the module.
+        """
+        made = cls(facts, module, finals)
+        made._block(function.body)
+        return made
+
+    def at(self, value: Value) -> Names:
+        """Return the variables of a state, or of those in a container."""
+        return self.known.get(value, ANYTHING)
+
+    def before_fork(self, children: Value) -> frozenset[str]:
+        """Return the variables that the parent of a list of children surely had at the fork."""
+        fork = self.fork_of(children)
+        return self.at(fork.operands[0]).sure if fork is not None else frozenset()
+
+    def fork_of(self, children: Value) -> Op | None:
+        """Return the only fork that a list of children comes from, through changes of its items."""
+        found: set[Op] = set()
+        pending, seen = [children], {children}
+        while pending:
+            value = pending.pop()
+            sources = self._list_sources(value, found)
+            if sources is None:
+                return None
+            pending += [source for source in sources if source not in seen]
+            seen.update(sources)
+        return found.pop() if len(found) == 1 else None
+
+    def _list_sources(self, value: Value, forks: set[Op]) -> list[Value] | None:
+        if value in self.facts.arguments:
+            owner, index = self.facts.arguments[value]
+            if owner is None or owner.name not in ("cf.for", "cf.while"):
+                return None
+            is_for = owner.name == "cf.for"
+            if is_for and index == 0:
+                return None
+            return [owner.operands[index], owner.blocks[0].terminator.operands[index + 1 - is_for]]
+        op, index = self.facts.definitions[value]
+        if op.name == "lm.fork" and index == 1:
+            forks.add(op)
+            return []
+        if op.name == "val.mutate" and index == 0 and op.attributes["name"] == "__setitem__":
+            return [op.operands[0]]
+        if op.name == "cf.if":
+            return [block.terminator.operands[index] for block in op.blocks]
+        if op.name in ("cf.for", "cf.while"):
+            is_for = op.name == "cf.for"
+            ends = op.blocks[0].terminator.operands
+            return [op.operands[index + is_for], ends[index + 1]]
+        return None
+
+    # Walking forward.
+
+    def _block(self, block: Block) -> None:
+        for op in block.ops:
+            if op.name in ("cf.for", "cf.while"):
+                self._loop(op)
+            elif op.name == "cf.if":
+                for nested in op.blocks:
+                    self._block(nested)
+                self._merge(op)
+            elif op.name not in SPECS:
+                for nested in op.blocks:
+                    self._block(nested)
+            else:
+                self._op(op)
+
+    def _merge(self, op: Op) -> None:
+        for index, result in enumerate(op.results):
+            one, other = (self._of(block.terminator.operands[index]) for block in op.blocks)
+            if one is not None and other is not None:
+                self.known[result] = one.or_else(other)
+
+    def _loop(self, op: Op) -> None:
+        is_for = op.name == "cf.for"
+        body = op.blocks[0]
+        inits = op.operands[is_for:]
+        arguments = body.arguments[is_for:]
+        if is_for:
+            self._pass(op.operands[0], body.arguments[0])
+        for init, argument in zip(inits, arguments, strict=True):
+            self._pass(init, argument)
+        for _ in range(_MAX_ROUNDS):
+            self._block(body)
+            before = dict(self.known)
+            ends = body.terminator.operands[1:]
+            for argument, end in zip(arguments, ends, strict=True):
+                if argument in self.known:
+                    self.known[argument] = _wider(self.known[argument], self.at(end))
+            if before == self.known:
+                break
+        for init, end, result in zip(inits, body.terminator.operands[1:], op.results, strict=True):
+            start, last = self._of(init), self._of(end)
+            if start is not None and last is not None:
+                # Whatever some trip may set is taken to be set.
+                likely = _both(start.likely, last.possible)
+                possible = _both(start.possible, last.possible)
+                self.known[result] = Names(start.sure & last.sure, likely, possible)
+
+    def _pass(self, source: Value, target: Value) -> None:
+        found = self._of(source)
+        if found is not None:
+            self.known[target] = found
+
+    def _of(self, value: Value) -> Names | None:
+        """Return what is known of a value that is or holds states; None for other values."""
+        return self.known.get(value)
+
+    def _op(self, op: Op) -> None:
+        match op.name:
+            case "lm.prompt" | "lm.prologue":
+                self.known[op.results[0]] = NOTHING
+            case "lm.gen" | "lm.select" | "lm.set":
+                name, is_late = set_name(op)
+                before = self.at(op.operands[0])
+                is_set = is_late or name is not None
+                self.known[op.results[0]] = before.with_name(name) if is_set else before
+            case "lm.join":
+                self.known[op.results[0]] = self._joined(op)
+            case "lm.group":
+                for child, made in zip(op.operands[1:], op.results, strict=True):
+                    self._pass(child, made)
+            case "func.call":
+                self._pass(op.operands[1], op.results[1])
+                self.known[op.results[2]] = self._final(str(op.attributes["callee"]))
+            case name if name.startswith("lm.") and op.operands:
+                for result in op.results:
+                    self._pass(op.operands[0], result)
+            case "val.list" if not op.operands:
+                # An empty list: what is put into it decides.
+                self.known[op.result] = Names(frozenset(), frozenset(), frozenset())
+            case name if name.startswith("val."):
+                self._container(op)
+            case _:
+                pass
+
+    def _container(self, op: Op) -> None:
+        held = [names for value in op.operands if (names := self._of(value)) is not None]
+        if not held:
+            return
+        made = held[0]
+        for other in held[1:]:
+            made = made.along(other)
+        for result in op.results:
+            self.known[result] = made
+
+    def _joined(self, op: Op) -> Names:
+        parent, children = self.at(op.operands[0]), self.at(op.operands[1])
+        return Names(
+            parent.sure,
+            _both(parent.likely, children.possible),
+            _both(parent.possible, children.possible),
+        )
+
+    def _final(self, callee: str) -> Names:
+        """Return the variables of the final state of another program."""
+        function = self.module.functions.get(callee)
+        if function is None or function.kind != "program":
+            return ANYTHING
+        if callee not in self.finals:
+            self.finals[callee] = ANYTHING  # until it is known, for programs that call themselves
+            inner = StateNames.of(function, Facts.of(function), self.module, self.finals)
+            self.finals[callee] = inner.at(function.body.terminator.operands[1])
+        return self.finals[callee]
+
+
+def set_name(op: Op) -> tuple[str | None, bool]:
+    """Return the variable that a gen, select or set sets, and whether it is known late."""
+    dynamic = op.attributes.get("dynamic", ())
+    name = op.attributes.get("name")
+    is_late = isinstance(dynamic, (list, tuple)) and "name" in dynamic
+    if is_late or (op.name == "lm.set" and not isinstance(name, str)):
+        return None, True
+    return (name if isinstance(name, str) else None), False
+
+
+def _wider(start: Names, end: Names) -> Names:
+    """Return the variables at the beginning of a trip: as at the first, or as after another."""
+    return Names(start.sure, start.likely, _both(start.possible, end.possible))

@@ -1,0 +1,243 @@
+"""Rules on decode parameters: limits below constraints, what excludes or ignores what."""
+
+from collections.abc import Iterator, Mapping
+
+from lmc.errors import ConstraintError
+from lmc.ir.calls import Constraint
+from lmc.ir.core import Op
+from lmc.passes.lint.context import Context
+from lmc.passes.lint.finding import (
+    IGNORED_PARAMETER,
+    IMPOSSIBLE_CONSTRAINT,
+    MAX_TOKENS_TOO_LOW,
+    OVERLAPPING_CONSTRAINTS,
+    Finding,
+    argument,
+    found,
+)
+from lmc.passes.lint.stops import stops_of
+
+DEFAULT_MAX_TOKENS = 128
+SAMPLING = ("top_p", "top_k", "min_p", "seed")
+"""Parameters that decide between tokens, and nothing where the likeliest is taken."""
+
+
+def params_of(op: Op) -> Mapping[str, object]:
+    """Return the constant parameters of a call."""
+    params = op.attributes["params"]
+    assert isinstance(params, dict)
+    return params
+
+
+def constraint_text(params: Mapping[str, object]) -> str:
+    """Name a generation's constraint for people."""
+    from lmc.ir.value_types import label
+
+    kind = params.get("type")
+    if isinstance(kind, str):
+        return f"type={label(kind)}"
+    return f"regex={params.get('regex')!r:.60}"
+
+
+def constraint_argument(op: Op) -> str:
+    """Return the argument that a generation's constraint comes from."""
+    return "type" if isinstance(params_of(op).get("type"), str) else "regex"
+
+
+def low_limits(context: Context) -> Iterator[Finding]:
+    """Find `max_tokens` within which the constraint cannot be complete."""
+    languages = context.shared.languages
+    for op in context.calls("lm.gen"):
+        params = dict(params_of(op))
+        constraint = languages.constraint(params)
+        if constraint is None or _is_late(op, context):
+            continue
+        given = params.get("max_tokens")
+        limit = given if isinstance(given, int) else DEFAULT_MAX_TOKENS
+        needed = _needed_tokens(op, constraint, limit, context)
+        if needed is None or needed <= limit:
+            continue
+        yield _too_low(op, params, constraint, limit, given is not None, context)
+
+
+def _is_late(op: Op, context: Context) -> bool:
+    return any(context.is_dynamic(op, name) for name in ("max_tokens", "regex", "type"))
+
+
+def _needed_tokens(op: Op, constraint: Constraint, limit: int, context: Context) -> int | None:
+    """Return the least limit under which the text can be complete, or any above `limit`.
+
+    A typed text that could go on needs one more token, the end: without it `12` may be the
+    beginning of `1234`, which is an error when the program runs.
+    """
+    languages = context.shared.languages
+    least = languages.least_tokens(constraint, limit)
+    if least is None or least > limit or "type" not in params_of(op) or least < limit:
+        return least
+    return least if stops_of(op, context) or _can_close(constraint, least, context) else least + 1
+
+
+def _can_close(constraint: Constraint, count: int, context: Context) -> bool:
+    """Whether some complete text of `count` tokens cannot go on; True where not known."""
+    return context.shared.languages.closes_within(constraint, count) is not False
+
+
+def _too_low(
+    op: Op, params: dict[str, object], constraint: Constraint, limit: int, is_given: bool,
+    context: Context,
+) -> Finding:  # fmt: skip
+    shortest = context.shared.languages.shortest(constraint) or b""
+    text = shortest.decode("utf-8", "replace")
+    bigger = context.shared.languages.least_tokens(constraint, limit + 64)
+    known = bigger is not None and limit < bigger <= limit + 64
+    needs = f"{bigger} tokens" if known else f"more than {limit} tokens"
+    what = f"max_tokens is {limit}" if is_given else f"max_tokens is not given, so it is {limit}"
+    message = f"{what}, but the shortest text of {constraint_text(params)} takes {needs}"
+    if bigger == limit:
+        message = (
+            f"{what}: the shortest text of {constraint_text(params)} takes as many, but the end "
+            "needs one more, else the value counts as cut"
+        )
+    return found(
+        MAX_TOKENS_TOO_LOW, op.location, f"{message} ({text[:40]!r})",
+        f"raise max_tokens to {(bigger if known else limit) + 1} or more",  # type: ignore[operator]
+        focus=argument("max_tokens" if is_given else constraint_argument(op)),
+    )  # fmt: skip
+
+
+def impossible_constraints(context: Context) -> Iterator[Finding]:
+    """Find constraints that are refused, match nothing, or that a stop never lets complete."""
+    languages = context.shared.languages
+    for op in context.calls("lm.gen"):
+        params = dict(params_of(op))
+        constraint = languages.constraint(params)
+        if constraint is None:
+            continue
+        name = constraint_argument(op)
+        try:
+            languages.automaton(constraint)
+        except ConstraintError as error:
+            yield found(
+                IMPOSSIBLE_CONSTRAINT, op.location, error.message,
+                error.hint or "write the constraint another way", severity="error",
+                focus=argument(name),
+            )  # fmt: skip
+            continue
+        for stop in stops_of(op, context):
+            if languages.can_avoid(constraint, stop) is False:
+                yield found(
+                    IMPOSSIBLE_CONSTRAINT, op.location,
+                    f"{constraint_text(params)} and stop={stop!r} exclude each other: every text "
+                    "that the constraint allows holds the stop string, so none is ever complete",
+                    "leave the stop out: the constraint ends the text by itself",
+                    focus=argument("stop"),
+                )  # fmt: skip
+
+
+def two_constraints(context: Context) -> Iterator[Finding]:
+    """Find a regex beside a type: the type decides."""
+    for op in context.calls("lm.gen"):
+        params = params_of(op)
+        if isinstance(params.get("type"), str) and isinstance(params.get("regex"), str):
+            if context.shared.languages.constraint(dict(params)) is None:
+                continue
+            yield found(
+                IGNORED_PARAMETER, op.location,
+                f"regex is ignored: {constraint_text(params)} decides what the text is",
+                "give one of them", focus=argument("regex"),
+            )  # fmt: skip
+
+
+def greedy_sampling(context: Context) -> Iterator[Finding]:
+    """Find sampling parameters that change nothing because the likeliest token is taken."""
+    for op in context.calls("lm.gen"):
+        params = params_of(op)
+        if params.get("temperature") != 0 or "temperature" not in params:
+            if params.get("top_k") != 1:
+                continue
+            why = "top_k is 1"
+        else:
+            why = "temperature is 0"
+        n = params.get("n", 1)
+        if isinstance(n, int) and n > 1:
+            yield found(
+                IGNORED_PARAMETER, op.location,
+                f"{why}, so the {n} samples are all the same", "sample with a temperature above 0",
+                focus=argument("n"),
+            )  # fmt: skip
+        for name in SAMPLING:
+            value = params.get(name)
+            if value in (None, -1) or (name == "top_k" and why == "top_k is 1"):
+                continue
+            if (name in ("top_p",) and value == 1) or (name == "min_p" and value == 0):
+                continue
+            yield found(
+                IGNORED_PARAMETER, op.location,
+                f"{name} changes nothing: {why}, so the likeliest token is always taken",
+                f"leave {name} out, or raise the temperature", focus=argument(name),
+            )  # fmt: skip
+
+
+def unreachable_minimum(context: Context) -> Iterator[Finding]:
+    """Find `min_tokens` above what the longest text of the constraint can take."""
+    for op in context.calls("lm.gen"):
+        params = params_of(op)
+        least = params.get("min_tokens")
+        constraint = context.shared.languages.constraint(dict(params))
+        if constraint is None or not isinstance(least, int) or _is_late(op, context):
+            continue
+        dfa = context.shared.languages.automaton_or_none(constraint)
+        longest = dfa.longest_len() if dfa is not None else None
+        if longest is not None and longest < least:
+            yield found(
+                IGNORED_PARAMETER, op.location,
+                f"min_tokens is {least}, but the longest text of {constraint_text(params)} has "
+                f"{longest} bytes, so it ends before",
+                "leave min_tokens out: the constraint decides where the text ends",
+                focus=argument("min_tokens"),
+            )  # fmt: skip
+
+
+def parameters_of_nothing(context: Context) -> Iterator[Finding]:
+    """Find stops of calls that generate nothing."""
+    for op in context.calls("lm.gen"):
+        params = params_of(op)
+        if params.get("max_tokens") != 0:
+            continue
+        for name in ("stop", "stop_regex", "stop_token_ids"):
+            if params.get(name):
+                yield found(
+                    IGNORED_PARAMETER, op.location,
+                    f"{name} changes nothing: max_tokens is 0, so no text is generated",
+                    f"leave {name} out, or raise max_tokens", focus=argument(name),
+                )  # fmt: skip
+
+
+def overlapping_alternatives(context: Context) -> Iterator[Finding]:
+    """Find regexes of listed alternatives two of which match one text."""
+    from lmc.passes.lint.alternatives import literal, top_alternatives
+    from lmc.passes.lint.overlaps import overlap_example
+
+    for op in context.calls("lm.gen"):
+        regex = params_of(op).get("regex")
+        parts = top_alternatives(regex) if isinstance(regex, str) else []
+        for number, part in enumerate(parts):
+            for other in parts[number + 1 :]:
+                text = literal(part) if part == other else overlap_example(part, other)
+                if part != other and text is None:
+                    continue
+                both = f"{part!r} and {other!r}" if part != other else f"{part!r}, given twice,"
+                yield found(
+                    OVERLAPPING_CONSTRAINTS, op.location,
+                    f"the alternatives {both} match one text"
+                    + (f" ({text!r})" if text is not None and part != other else ""),
+                    "make the alternatives of the regex exclude each other",
+                    focus=argument("regex"), severity="warning" if part == other else None,
+                )  # fmt: skip
+
+
+RULES = (
+    low_limits, impossible_constraints, two_constraints, greedy_sampling, parameters_of_nothing,
+    unreachable_minimum,
+    overlapping_alternatives,
+)  # fmt: skip
