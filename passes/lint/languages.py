@@ -6,12 +6,14 @@ answer is silent. Budgets count states and steps, so that the same program is to
 
 import json
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
+from lmc.ir.decode_params import constraint_from
 from lmc.ir.target import Tokenizer
-from lmc.ir.value_types import constraint_of
 
 MAX_STATES = 4000
 MAX_SECONDS = 2.0
@@ -31,14 +33,9 @@ class Languages:
     _matrix: object = None
     _longest: int = 0
 
-    def constraint(self, params: dict[str, object]) -> Constraint | None:
-        """Return what a generation with these parameters must match."""
-        kind, regex = params.get("type"), params.get("regex")
-        if isinstance(kind, str):
-            made = constraint_of(kind)
-            if made is not None:
-                return made
-        return Constraint("regex", regex) if isinstance(regex, str) else None
+    def constraint(self, params: Mapping[str, Any]) -> Constraint | None:
+        """Return what the text of a generation with these parameters must match."""
+        return constraint_from(params)
 
     def automaton(self, constraint: Constraint):  # type: ignore[no-untyped-def] # numpy is lazy
         """Return the automaton of a constraint, None where it would cost too much.
@@ -138,24 +135,20 @@ class Languages:
                     pending.append(pair)
         return False
 
-    def ends_with(self, constraint: Constraint, text: str) -> bool | None:
-        """Whether every allowed text ends in `text`; None where that is not known."""
-        dfa = self.automaton_or_none(constraint)
-        if dfa is None:
+    def are_disjoint(self, one: Constraint, other: Constraint) -> bool | None:
+        """Whether no text meets two constraints; None where that costs too much."""
+        first, second = self.automaton_or_none(one), self.automaton_or_none(other)
+        if first is None or second is None:
             return None
-        pattern = text.encode("utf-8", "surrogatepass")
-        failures = _failures(pattern)
-        seen, pending = {(dfa.start, 0)}, [(dfa.start, 0)]
+        seen, pending = {(first.start, second.start)}, [(first.start, second.start)]
         while pending:
-            state, read = pending.pop()
-            if dfa.is_accepting(state) and read < len(pattern):
+            left, right = pending.pop()
+            if first.is_accepting(left) and second.is_accepting(right):
                 return False
-            for byte in dfa.allowed_bytes(state):
-                now = read if read < len(pattern) else failures[read]
-                while now and pattern[now] != byte:
-                    now = failures[now]
-                now += pattern[now] == byte
-                pair = (dfa.step(state, bytes([byte])), now)
+            both = set(first.allowed_bytes(left)) & set(second.allowed_bytes(right))
+            for byte in both:
+                data = bytes([byte])
+                pair = (first.step(left, data), second.step(right, data))
                 if pair not in seen:
                     if len(seen) > MAX_PRODUCT:
                         return None

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
 from lmc.ir.core import Op
+from lmc.ir.value_types import constraint_of, label
 from lmc.passes.lint.context import Context
 from lmc.passes.lint.finding import (
     IGNORED_PARAMETER,
@@ -15,7 +16,6 @@ from lmc.passes.lint.finding import (
     argument,
     found,
 )
-from lmc.passes.lint.stops import stops_of
 
 DEFAULT_MAX_TOKENS = 128
 SAMPLING = ("top_p", "top_k", "min_p", "seed")
@@ -29,19 +29,26 @@ def params_of(op: Op) -> Mapping[str, object]:
     return params
 
 
+def stops_of(op: Op, context: Context) -> list[str]:
+    """Return the constant stop strings of a generation."""
+    stops = context.param(op, "stop")
+    return [str(stop) for stop in stops] if isinstance(stops, (list, tuple)) else []
+
+
 def constraint_text(params: Mapping[str, object]) -> str:
     """Name a generation's constraint for people."""
-    from lmc.ir.value_types import label
+    name = constraint_argument(params)
+    given = params.get(name)
+    return (
+        f"type={label(given)}"
+        if name == "type" and isinstance(given, str)
+        else (f"{name}={given!r:.60}")
+    )
 
-    kind = params.get("type")
-    if isinstance(kind, str):
-        return f"type={label(kind)}"
-    return f"regex={params.get('regex')!r:.60}"
 
-
-def constraint_argument(op: Op) -> str:
-    """Return the argument that a generation's constraint comes from."""
-    return "type" if isinstance(params_of(op).get("type"), str) else "regex"
+def constraint_argument(params: Mapping[str, object]) -> str:
+    """Return the parameter that a generation's constraint comes from."""
+    return next((name for name in ("regex", "json_schema") if name in params), "type")
 
 
 def low_limits(context: Context) -> Iterator[Finding]:
@@ -61,7 +68,8 @@ def low_limits(context: Context) -> Iterator[Finding]:
 
 
 def _is_late(op: Op, context: Context) -> bool:
-    return any(context.is_dynamic(op, name) for name in ("max_tokens", "regex", "type"))
+    late = ("max_tokens", "regex", "json_schema", "type")
+    return any(context.is_dynamic(op, name) for name in late)
 
 
 def _needed_tokens(op: Op, constraint: Constraint, limit: int, context: Context) -> int | None:
@@ -72,7 +80,8 @@ def _needed_tokens(op: Op, constraint: Constraint, limit: int, context: Context)
     """
     languages = context.shared.languages
     least = languages.least_tokens(constraint, limit)
-    if least is None or least > limit or "type" not in params_of(op) or least < limit:
+    is_typed = constraint_argument(params_of(op)) == "type"
+    if least is None or least != limit or not is_typed:
         return least
     return least if stops_of(op, context) or _can_close(constraint, least, context) else least + 1
 
@@ -101,7 +110,7 @@ def _too_low(
     return found(
         MAX_TOKENS_TOO_LOW, op.location, f"{message} ({text[:40]!r})",
         f"raise max_tokens to {(bigger if known else limit) + 1} or more",  # type: ignore[operator]
-        focus=argument("max_tokens" if is_given else constraint_argument(op)),
+        focus=argument("max_tokens" if is_given else constraint_argument(params)),
     )  # fmt: skip
 
 
@@ -113,7 +122,7 @@ def impossible_constraints(context: Context) -> Iterator[Finding]:
         constraint = languages.constraint(params)
         if constraint is None:
             continue
-        name = constraint_argument(op)
+        name = constraint_argument(params)
         try:
             languages.automaton(constraint)
         except ConstraintError as error:
@@ -134,17 +143,27 @@ def impossible_constraints(context: Context) -> Iterator[Finding]:
                 )  # fmt: skip
 
 
-def two_constraints(context: Context) -> Iterator[Finding]:
-    """Find a regex beside a type: the type decides."""
+READABLE = {"int": r"\s*[-+]?\d+(_\d+)*\s*", "bool": "True|False"}
+"""What can be read as a value of a type, by type: more than what the type alone generates."""
+
+
+def unreadable_texts(context: Context) -> Iterator[Finding]:
+    """Find a regex none of whose texts can be read as a value of the type beside it."""
+    languages = context.shared.languages
     for op in context.calls("lm.gen"):
-        params = params_of(op)
-        if isinstance(params.get("type"), str) and isinstance(params.get("regex"), str):
-            if context.shared.languages.constraint(dict(params)) is None:
-                continue
+        kind, regex = params_of(op).get("type"), params_of(op).get("regex")
+        if not isinstance(kind, str) or not isinstance(regex, str):
+            continue
+        readable = Constraint("regex", READABLE[kind]) if kind in READABLE else constraint_of(kind)
+        if kind == "float" or readable is None or readable.kind != "regex":
+            continue
+        if languages.are_disjoint(Constraint("regex", regex), readable):
             yield found(
-                IGNORED_PARAMETER, op.location,
-                f"regex is ignored: {constraint_text(params)} decides what the text is",
-                "give one of them", focus=argument("regex"),
+                IMPOSSIBLE_CONSTRAINT, op.location,
+                f"regex={regex!r:.60} and type={label(kind)} exclude each other: no text of the "
+                "regex can be read as such a value",
+                "give one of them, or a regex of texts of the type", severity="error",
+                focus=argument("regex"),
             )  # fmt: skip
 
 
@@ -237,7 +256,7 @@ def overlapping_alternatives(context: Context) -> Iterator[Finding]:
 
 
 RULES = (
-    low_limits, impossible_constraints, two_constraints, greedy_sampling, parameters_of_nothing,
+    low_limits, impossible_constraints, unreadable_texts, greedy_sampling, parameters_of_nothing,
     unreachable_minimum,
     overlapping_alternatives,
 )  # fmt: skip

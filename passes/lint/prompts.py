@@ -29,7 +29,7 @@ def trailing_blanks(context: Context) -> Iterator[Finding]:
         params = op.attributes.get("params")
         if not isinstance(params, dict) or context.shared.languages.constraint(params) is not None:
             continue
-        if context.is_dynamic(op, "regex") or context.is_dynamic(op, "type"):
+        if any(context.is_dynamic(op, key) for key in ("regex", "json_schema", "type")):
             continue
         if context.param(op, "max_tokens") == 0:
             continue

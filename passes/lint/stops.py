@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from lmc.ir.core import Op
 from lmc.passes.lint.context import CALLS, Context
 from lmc.passes.lint.finding import IMPOSSIBLE_STOP, STOP_EATS_TEXT, Finding, argument, found
+from lmc.passes.lint.parameters import constraint_argument, constraint_text, stops_of
 from lmc.passes.lint.prompts import first_constant, last_constant
 from lmc.passes.lint.walk import last_pieces, next_ops
 
@@ -16,12 +17,6 @@ CLOSERS = {
 """Stop strings that close what one of the others opens."""
 
 _TAG = re.compile(r"</(\w+)>")
-
-
-def stops_of(op: Op, context: Context) -> list[str]:
-    """Return the constant stop strings of a generation."""
-    stops = context.param(op, "stop")
-    return [str(stop) for stop in stops] if isinstance(stops, (list, tuple)) else []
 
 
 def impossible_stops(context: Context) -> Iterator[Finding]:
@@ -57,9 +52,9 @@ def _why_impossible(op: Op, stop: str, context: Context) -> tuple[str, str, bool
     constraint = languages.constraint(params)
     if constraint is not None and languages.can_hold(constraint, stop) is False:
         return (
-            f"no text that {_constraint_name(params)} allows holds it",
+            f"no text that {constraint_text(params)} allows holds it",
             "leave it out, the constraint decides where the text ends",
-            isinstance(params.get("type"), str),
+            constraint_argument(params) == "type",
         )  # fmt: skip
     limit = context.param(op, "max_tokens")
     if isinstance(limit, int) and 0 < limit < least:
@@ -73,15 +68,6 @@ def _why_impossible(op: Op, stop: str, context: Context) -> tuple[str, str, bool
 def _control_spellings(context: Context) -> list[str]:
     tokenizer = context.target.tokenizer
     return [text for text in map(tokenizer.control_text, range(tokenizer.vocab_size)) if text]
-
-
-def _constraint_name(params: dict[str, object]) -> str:
-    from lmc.ir.value_types import label
-
-    kind = params.get("type")
-    if isinstance(kind, str):
-        return f"type={label(kind)}"
-    return f"regex={params.get('regex')!r:.60}"
 
 
 def impossible_stop_patterns(context: Context) -> Iterator[Finding]:
@@ -100,7 +86,7 @@ def impossible_stop_patterns(context: Context) -> Iterator[Finding]:
                 yield found(
                     IMPOSSIBLE_STOP, op.location,
                     f"the stop pattern {pattern!r} cannot occur: no text that "
-                    f"{_constraint_name(params)} allows holds a match",
+                    f"{constraint_text(params)} allows holds a match",
                     "leave it out, the constraint decides where the text ends",
                     focus=argument("stop_regex"),
                 )  # fmt: skip

@@ -99,7 +99,7 @@ def _outside(origin: Origin, other: str, context: Context) -> str | None:
         params = call.attributes["params"]
         if call.name != "lm.gen" or not isinstance(params, dict):
             return None
-        if context.is_dynamic(call, "regex") or context.is_dynamic(call, "type"):
+        if any(context.is_dynamic(call, key) for key in ("regex", "json_schema", "type")):
             return None
         constraint = context.shared.languages.constraint(params)
         dfa = context.shared.languages.automaton_or_none(constraint) if constraint else None

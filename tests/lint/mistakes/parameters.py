@@ -202,6 +202,17 @@ def stopped_by_a_constant(s):
     s += "Row:" + lmc.gen("row", regex=r"[a-z]+;[a-z]+", stop=[";"], max_tokens=8)  # LMC304 [";"]
 
 
+@lmc.function
+def unreadable_number(s):
+    s += "Number:"
+    s += lmc.gen("number", type=int, regex="[a-z]{2}", max_tokens=8)  # LMC304 "[a-z]{2}"
+
+
+@lmc.function
+def unreadable_literal(s):
+    s += "Pet: " + lmc.gen("pet", type=Literal["cat", "dog"], regex="[A-Z]+")  # LMC304 "[A-Z]+"
+
+
 # LMC305: parameters without a meaning.
 
 
@@ -233,12 +244,6 @@ def greedy_samples(s):
 @lmc.function
 def one_token_samples(s):
     s += "Say:" + lmc.gen("said", max_tokens=8, n=3, top_k=1)  # LMC305 3
-
-
-@lmc.function
-def regex_beside_a_type(s):
-    s += "Number:"
-    s += lmc.gen("number", type=int, regex="[0-9]{2}", max_tokens=8)  # LMC305 "[0-9]{2}"
 
 
 @lmc.function
