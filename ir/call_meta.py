@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
-from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, TopTokens
+from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, TextPiece, TopTokens
 from lmc.ir.target import Tokenizer
 
 Triple = tuple[float | None, int, str | None]
@@ -30,6 +30,7 @@ def gen_meta(
     if result.logprobs is not None:
         spell = _Speller(tokenizer, with_text)
         meta["output_token_logprobs"] = spell.triples(result.token_ids, result.logprobs)
+        meta["output_token_logprobs_length"] = len(result.logprobs)
         known = result.prompt_logprobs or ()
         ids = call.context[len(call.context) - len(known) :]
         meta["input_token_logprobs"] = spell.triples(ids, known)
@@ -37,6 +38,33 @@ def gen_meta(
             meta["output_top_logprobs"] = spell.rows(result.top_logprobs or ())
             meta["input_top_logprobs"] = spell.rows(result.prompt_top_logprobs or ())
     return meta
+
+
+class PieceMeta:
+    """The meta dicts of the pieces of one sample, as they come.
+
+    Token counts are those so far, the log-probabilities those of the piece's own tokens.
+    """
+
+    def __init__(self, call: GenCall, tokenizer: Tokenizer, *, with_text: bool = True) -> None:
+        self._call = call
+        self._num_tokens = 0
+        self._spell = _Speller(tokenizer, with_text)
+
+    def add(self, piece: str) -> TextPiece:
+        """Return the next piece with its meta dict; a plain str tells of no tokens."""
+        told = piece if isinstance(piece, TextPiece) else TextPiece(piece)
+        self._num_tokens += len(told.token_ids)
+        meta: dict[str, Any] = {
+            "finish_reason": None,
+            "prompt_tokens": len(self._call.context),
+            "completion_tokens": self._num_tokens,
+        }
+        if self._call.params.return_logprob:
+            meta["output_token_logprobs"] = self._spell.triples(told.token_ids, told.logprobs)
+            meta["output_token_logprobs_length"] = self._num_tokens
+        told.meta = meta
+        return told
 
 
 def select_meta(

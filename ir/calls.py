@@ -6,7 +6,7 @@ runs can be compared call by call. Plain data, no tensors.
 
 import hashlib
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
@@ -146,6 +146,26 @@ class ScoreResult:
 
     logprobs: tuple[tuple[float, ...], ...]
     usage: CallUsage = field(default_factory=CallUsage, compare=False)
+
+
+class TextPiece(str):
+    """A piece of a generation's text as it comes, with the tokens that are whole with it.
+
+    `token_ids` are those since the last piece, `logprobs` theirs where the call returns them;
+    `meta` is what a reader of the stream is told of them.
+    """
+
+    token_ids: tuple[int, ...]
+    logprobs: tuple[float, ...]
+    meta: dict[str, Any]
+
+    def __new__(
+        cls, text: str, token_ids: tuple[int, ...] = (), logprobs: tuple[float, ...] = ()
+    ) -> "TextPiece":
+        """Make a piece of a text."""
+        piece = super().__new__(cls, text)
+        piece.token_ids, piece.logprobs, piece.meta = token_ids, logprobs, {}
+        return piece
 
 
 def derive_key(

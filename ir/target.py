@@ -152,7 +152,7 @@ class Backend(Protocol):
 
     Every submitted call ends in exactly one `on_done`, from any thread. `on_text` gets the
     text of a generation piece by piece, never half a character, never a part of a stop
-    string; the pieces join to the result's text.
+    string; the pieces join to the result's text. Those that are `TextPiece`s tell their tokens.
     """
 
     @property

@@ -66,6 +66,11 @@ def Anthropic(*args: Any, **options: Any) -> NoReturn:
     _no_remote("Anthropic")
 
 
+def Crusoe(*args: Any, **options: Any) -> NoReturn:
+    """Raise UsageError: remote APIs are not reached."""
+    _no_remote("Crusoe")
+
+
 def LiteLLM(*args: Any, **options: Any) -> NoReturn:
     """Raise UsageError: remote APIs are not reached."""
     _no_remote("LiteLLM")

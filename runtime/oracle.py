@@ -17,6 +17,7 @@ from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.constraint import ConstraintCache
 from lmc.runtime.oracle_text import Draw, random_ids, random_match
 from lmc.runtime.oracle_walk import Walk
+from lmc.runtime.reference_names import ServerNames
 
 Script = (
     Mapping[str, str | Sequence[str]] | Callable[[str, str, GenCall | ScoreCall], str | None] | None
@@ -59,7 +60,7 @@ def checked_script(script: Script) -> Script:
     return script
 
 
-class Oracle:
+class Oracle(ServerNames):
     """Implements lmc.ir.target.Backend and lmc.ir.target.Model.
 
     Args:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lmc.errors import EngineError, UsageError
-from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult
+from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult, TextPiece
 from lmc.ir.target import OnText, Tokenizer
 from lmc.runtime.constraint import RegexConstraint, RegexMatcher
 from lmc.runtime.oracle_logprobs import invented_logprobs
@@ -37,6 +37,8 @@ class Walk:
         self._draw = draw
         self._on_text = on_text
         self._output: list[int] = []
+        self._logprobs: list[float] = []
+        self._num_told = 0
         params = call.params
         self._stream = TextStream(
             tokenizer, params.stop, min_tokens=params.min_tokens, patterns=params.stop_regex
@@ -101,14 +103,23 @@ class Walk:
         )
 
     def _show(self, piece: str) -> None:
-        if piece and self._on_text is not None:
-            self._on_text(piece)
+        if not piece or self._on_text is None:
+            return
+        told, self._num_told = self._num_told, self._stream.kept_len
+        ids, logprobs = self._stream.token_ids[told:], self._drawn_logprobs(self._num_told)[told:]
+        self._on_text(TextPiece(piece, ids, logprobs if self._call.params.return_logprob else ()))
+
+    def _drawn_logprobs(self, count: int) -> tuple[float, ...]:
+        """Return invented log-probabilities of the first ids."""
+        while len(self._logprobs) < count:
+            self._logprobs.append(-0.01 - 3.0 * self._draw.share())
+        return tuple(self._logprobs[:count])
 
     def result(self) -> GenResult:
         """Return what the generation gave."""
         stream, params = self._stream, self._call.params
         ids = stream.token_ids
-        logprobs = tuple(-0.01 - 3.0 * self._draw.share() for _ in ids)
+        logprobs = self._drawn_logprobs(len(ids))
         known = invented_logprobs(self._tokenizer, self._call, ids, logprobs)
         usage = CallUsage(
             prompt_tokens=len(self._call.context),

@@ -208,6 +208,10 @@ class RunResult(Readings):
     seed: int = 0
     instance: int = 0
 
+    def __str__(self) -> str:
+        """Return 'ProgramState(...)' with the text, as the reference frontend does."""
+        return f"ProgramState({self.text()})"
+
     def sync(self) -> None:
         """Do nothing: the run has ended."""
 

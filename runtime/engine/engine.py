@@ -27,6 +27,7 @@ from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.reference_names import ServerNames
 from lmc.runtime.stop_patterns import compile_stop_pattern
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ class CallTicket:
         self._cancel()
 
 
-class Engine:
+class Engine(ServerNames):
     """Serves generations, scores and prefixes over one model.
 
     Args:

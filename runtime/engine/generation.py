@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmc.errors import EngineError
-from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult
+from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult, TextPiece
 from lmc.ir.target import OnGen, OnText, Tokenizer
 from lmc.runtime.constraint.matcher import Matcher
 from lmc.runtime.engine.logprobs import LogprobRecord
@@ -80,6 +80,7 @@ class Generation(Request):
         self._output: list[int] = []
         self._logprobs = LogprobRecord(call.params, len(self._context))
         self._penalties = Penalties(call.params, vocab_size)
+        self._num_told = 0
         self._num_forced = 0
         self._num_steps = 0
         self._first_token_at: float | None = None
@@ -213,8 +214,15 @@ class Generation(Request):
             self._append(token_id)
 
     def _show(self, piece: str) -> None:
-        if piece and self._on_text is not None:
-            self._on_text(piece)
+        if not piece or self._on_text is None:
+            return
+        told, count = self._num_told, self._stream.kept_len
+        known = self._logprobs.output(count)
+        if known is not None:
+            count = len(known)  # those of tokens that a constraint forced come later
+        ids = self._stream.token_ids[told:count]
+        self._num_told = count
+        self._on_text(TextPiece(piece, ids, (known or ())[told:]))
 
     # -- the end ---------------------------------------------------------------------------
 

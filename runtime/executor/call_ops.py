@@ -6,7 +6,7 @@ from itertools import zip_longest
 from typing import Any
 
 from lmc.errors import RunError
-from lmc.ir.call_meta import gen_meta, select_meta
+from lmc.ir.call_meta import PieceMeta, gen_meta, select_meta
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, derive_key
 from lmc.ir.evaluate import Undefined
 from lmc.ir.value_types import label, read_typed
@@ -73,12 +73,14 @@ def gen(task: Task) -> None:
     for sample, call in enumerate(calls):
         on_text = None
         if sample == 0 and task.run.on_event is not None:
-            on_text = _speaker(task, state, params.name)
+            on_text = _speaker(task, state, params, call)
         task.run.ask(call, task.order, partial(answered, sample), on_text)
 
 
-def _speaker(task: Task, state: PromptState, name: str | None) -> Any:
-    return lambda piece: task.run.emit("gen", name, piece, state.lineage)
+def _speaker(task: Task, state: PromptState, params: GenParams, call: GenCall) -> Any:
+    tokenizer = task.run.backend.target.tokenizer
+    metas = PieceMeta(call, tokenizer, with_text=params.with_text)
+    return lambda piece: task.run.emit("gen", params.name, metas.add(piece), state.lineage)
 
 
 def gen_calls(task: Task, state: PromptState, params: GenParams) -> list[GenCall]:

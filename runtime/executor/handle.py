@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import AsyncIterator, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
+from lmc.ir.calls import TextPiece
 from lmc.runtime.executor.feed import Feed
 from lmc.runtime.executor.session import Job
 from lmc.runtime.result import CallRecord, Readings, RunResult, RunState, RunUsage
@@ -116,8 +117,8 @@ class RunHandle(Readings):
 
         Args:
             var_name: yield the text of this variable only.
-            return_meta_data: yield pairs (piece, meta) for a variable: {} until it is
-                complete, then once more with an empty piece and its meta dict.
+            return_meta_data: yield pairs (piece, meta) for a variable: token counts so far,
+                and log-probabilities of the piece's tokens; `get_meta_info` has the whole.
         """
         import asyncio
 
@@ -132,15 +133,13 @@ class RunHandle(Readings):
                 pieces, is_over = self._feed.look(var_name, seen)
                 seen += len(pieces)
                 for piece in pieces:
-                    yield (piece, {}) if with_meta else piece
+                    yield (str(piece), _meta_of(piece)) if with_meta else piece
                 if not is_over:
                     await changed.wait()
         finally:
             leave()
         for piece in self._rest(var_name, seen):
             yield (piece, {}) if with_meta else piece
-        if with_meta:
-            yield "", self._feed.meta(var_name or "")
 
     def _rest(self, var_name: str | None, seen: int) -> list[str]:
         """Return what no piece told; raises what the run failed with, if it has ended so."""
@@ -168,6 +167,10 @@ class RunHandle(Readings):
             self.cancel()
             raise
         return self.result()
+
+
+def _meta_of(piece: str) -> dict[str, Any]:
+    return dict(piece.meta) if isinstance(piece, TextPiece) else {}
 
 
 def _tell(loop: "asyncio.AbstractEventLoop", event: "asyncio.Event") -> None:

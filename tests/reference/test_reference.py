@@ -137,8 +137,8 @@ def test_every_exported_name_is_there() -> None:
 def test_names_of_the_reference_frontend_are_there() -> None:
     """Every public name of its programs, the server's included."""
     names = (
-        "Engine Runtime RuntimeEndpoint ServerArgs OpenAI Anthropic LiteLLM VertexAI assistant "
-        "assistant_begin assistant_end flush_cache function gen gen_int gen_string "
+        "Engine Runtime RuntimeEndpoint ServerArgs OpenAI Anthropic Crusoe LiteLLM VertexAI "
+        "assistant assistant_begin assistant_end flush_cache function gen gen_int gen_string "
         "get_server_info global_config image select separate_reasoning set_default_backend "
         "system system_begin system_end user user_begin user_end video greedy_token_selection "
         "token_length_normalized unconditional_likelihood_normalized __version__"
@@ -148,8 +148,8 @@ def test_names_of_the_reference_frontend_are_there() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["Engine", "Runtime", "RuntimeEndpoint", "ServerArgs", "OpenAI", "Anthropic", "LiteLLM",
-     "VertexAI"],
+    ["Engine", "Runtime", "RuntimeEndpoint", "ServerArgs", "OpenAI", "Anthropic", "Crusoe",
+     "LiteLLM", "VertexAI"],
 )  # fmt: skip
 def test_starting_a_server_says_what_to_write(name: str) -> None:
     """The lines that must change say how."""

@@ -1,5 +1,6 @@
 """The words' parameters mean what they mean in the reference frontend, in every mode."""
 
+import asyncio
 import inspect
 import json
 from typing import Any
@@ -213,6 +214,42 @@ def test_a_system_turn_of_the_program_is_the_only_one() -> None:
     assert everywhere(own_system, {}).value == [
         {"role": "system", "content": "Be kind. "}, {"role": "user", "content": ""},
     ]  # fmt: skip
+
+
+# -- streams -----------------------------------------------------------------------------------
+
+
+@lmc.function
+def told_slowly(s, question: str):
+    s += lmc.user(question)
+    s += lmc.assistant(lmc.gen("said", return_logprob=True, max_tokens=40, stop="é"))
+
+
+async def streamed(program: Any, name: str, **options: Any) -> tuple[list[Any], Any]:
+    """Return the pairs of an async stream, and the run."""
+    run = program.run("Why?", stream=True, **options)
+    return [pair async for pair in run.text_async_iter(name, return_meta_data=True)], run
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("options", MODES.values(), ids=MODES)
+def test_every_piece_comes_with_what_is_known_of_it(options: dict[str, Any], seed: int) -> None:
+    """Counts so far, the piece's own log-probabilities; no piece is empty."""
+    pairs, run = asyncio.run(
+        streamed(told_slowly, "said", backend=Oracle(seed=seed), seed=SEED, **options)
+    )
+    whole = run.get_meta_info("said")
+    assert whole["output_token_logprobs_length"] == whole["completion_tokens"]
+    assert "".join(piece for piece, _ in pairs) == run["said"]
+    assert all(piece for piece, _ in pairs)
+    triples, count = [], 0
+    for _, meta in pairs:
+        triples += meta["output_token_logprobs"]
+        assert meta["completion_tokens"] == meta["output_token_logprobs_length"] == len(triples)
+        assert meta["completion_tokens"] >= count
+        count = meta["completion_tokens"]
+    assert triples == whole["output_token_logprobs"][: len(triples)]
+    assert len(triples) >= whole["completion_tokens"] - 1 or not run["said"]
 
 
 # -- reasoning ---------------------------------------------------------------------------------

@@ -198,8 +198,21 @@ def run_all(engine, calls) -> list:
     for waiter, result in zip(waiters, results, strict=True):
         assert len(waiter.outcomes) == 1
         if isinstance(result, GenResult):
-            assert "".join(waiter.pieces) == result.text
+            check_pieces(waiter.pieces, result)
     return results
+
+
+def check_pieces(pieces, result: GenResult) -> None:
+    """The pieces join to the text; the tokens that they tell of are the first of the result's."""
+    assert "".join(pieces) == result.text
+    ids = [token_id for piece in pieces for token_id in piece.token_ids]
+    assert tuple(ids) == result.token_ids[: len(ids)]
+    if result.logprobs is None:
+        last = bool(pieces) and len(result.text) - len(result.tail)
+        assert not last or ids, "tokens whose text was given were not told"
+        return
+    logprobs = [value for piece in pieces for value in piece.logprobs]
+    assert tuple(logprobs) == result.logprobs[: len(ids)]
 
 
 def gen(context, **params) -> GenCall:

@@ -1,0 +1,1 @@
+"""Module names of the reference frontend's tests, so that imports need one word changed."""
