@@ -7,12 +7,17 @@ import lmc
 
 
 @lmc.function
-def chat(s, messages: list[str], style: str = "You are a friendly and brief assistant."):
+def chat(
+    s: lmc.State,
+    messages: list[str],
+    style: str = "You are a friendly and brief assistant.",
+) -> list[str]:
     """Answer each message in turn; return the answers."""
     s += lmc.system(style)
-    answers = []
+    answer = lmc.gen("answer", max_tokens=40, temperature=0)
+    answers: list[str] = []
     for message in messages:
         s += lmc.user(message)
-        s += lmc.assistant(lmc.gen("answer", max_tokens=40, temperature=0))
-        answers.append(s["answer"])
+        s += lmc.assistant(answer)
+        answers.append(s[answer])
     return answers

@@ -16,12 +16,13 @@ EXAMPLES = [
 
 
 @lmc.function
-def few_shot(s, question: str):
-    """Return the number that answers a question, and the reasoning."""
+def few_shot(s: lmc.State, question: str) -> int:
+    """Return the number that answers a question; the reasoning stays in its variable."""
     for asked, reasoning, answer in EXAMPLES:
         s += "Question: " + asked + "\nReasoning: " + reasoning + f"\nAnswer: {answer}\n\n"
     s += "Question: " + question + "\nReasoning:"
     s += lmc.gen("reasoning", max_tokens=64, stop=["\n", "Question:"], temperature=0)
     s += "\nAnswer: "
-    s += lmc.gen("answer", type=int, max_tokens=12, temperature=0)
-    return s["answer"]
+    answer = lmc.gen("answer", type=int, max_tokens=12, temperature=0)
+    s += answer
+    return s[answer]

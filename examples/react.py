@@ -20,7 +20,7 @@ def look_up(query: str) -> str:
 
 
 @lmc.function
-def react(s, question: str, max_turns: int = 3):
+def react(s: lmc.State, question: str, max_turns: int = 3) -> str | None:
     """Return the answer to a question; None where no turn came to one."""
     s += "Answer questions by turns of Thought and Action. Actions: Search, Finish.\n\n"
     s += "Question: How long is the Amazon?\n"
@@ -28,14 +28,15 @@ def react(s, question: str, max_turns: int = 3):
     s += "Observation 1: " + FACTS["amazon"] + "\n"
     s += "Thought 2: I know the length now.\nAction 2: Finish\nAnswer: about 6,400 kilometres\n\n"
     s += "Question: " + question + "\n"
-    answer = None
+    action = lmc.select("action", choices=["Search", "Finish"])
+    query = lmc.gen("query", max_tokens=16, stop="\n", temperature=0)
+    answer = lmc.gen("answer", max_tokens=32, stop="\n", temperature=0)
     for turn in range(1, max_turns + 1):
         s += f"Thought {turn}:" + lmc.gen("thought", max_tokens=32, stop="\n", temperature=0)
-        s += f"\nAction {turn}: " + lmc.select("action", choices=["Search", "Finish"])
-        if s["action"] == "Finish":
-            s += "\nAnswer:" + lmc.gen("answer", max_tokens=32, stop="\n", temperature=0)
-            answer = s["answer"].strip()
-            break
-        s += f"\nQuery {turn}:" + lmc.gen("query", max_tokens=16, stop="\n", temperature=0)
-        s += f"\nObservation {turn}: " + look_up(s["query"]) + "\n"
-    return answer
+        s += f"\nAction {turn}: " + action
+        if s[action] == "Finish":
+            s += "\nAnswer:" + answer
+            return s[answer].strip()
+        s += f"\nQuery {turn}:" + query
+        s += f"\nObservation {turn}: " + look_up(s[query]) + "\n"
+    return None

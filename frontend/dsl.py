@@ -6,7 +6,7 @@ one import line. A parameter left out (None) is unset; 0, 0.0, "" and [] are val
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, TypeVar, Unpack, overload
 
 from lmc.errors import UsageError
 from lmc.frontend.schema import type_text
@@ -14,7 +14,11 @@ from lmc.ir import expressions as ex
 from lmc.ir.decode_params import check_together
 from lmc.ir.reasoning import REASONING
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 TYPE_NAMES = {int: "int", float: "float", bool: "bool", str: "str"}
 ROLES = ("system", "user", "assistant")
@@ -32,6 +36,133 @@ token_length_normalized = "token_length_normalized"
 greedy_token_selection = "greedy_token_selection"
 unconditional_likelihood_normalized = "unconditional_likelihood_normalized"
 total_likelihood = "total_likelihood"
+
+
+class GenParams(TypedDict, total=False):
+    """Parameters of `gen` that do not change what kind of value it gives."""
+
+    min_tokens: int | None
+    stop: str | Sequence[str] | None
+    stop_token_ids: Sequence[int] | None
+    stop_regex: str | Sequence[str] | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    min_p: float | None
+    frequency_penalty: float | None
+    presence_penalty: float | None
+    repetition_penalty: float | None
+    logit_bias: Mapping[int | str, float] | None
+    seed: int | None
+    ignore_eos: bool | None
+    return_logprob: bool | None
+    logprob_start_len: int | None
+    top_logprobs_num: int | None
+    return_text_in_logprobs: bool | None
+    choices_method: str | None
+
+
+One = Literal[0, 1] | None
+"""Numbers of samples for which a generation has one value, not a list."""
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    choices: Sequence[str],
+    type: None = None,
+    dtype: None = None,
+    n: One = None,
+    regex: str | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Select: ...
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    json_schema: Mapping[str, Any] | str | bool,
+    n: int | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[Any]: ...
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    type: "TypeForm[T]",
+    n: One = None,
+    regex: str | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[T]: ...
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    type: "TypeForm[T]",
+    n: int,
+    regex: str | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[list[T]]: ...
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    dtype: "TypeForm[T]",
+    n: One = None,
+    regex: str | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[T]: ...
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    dtype: "TypeForm[T]",
+    n: int,
+    regex: str | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[list[T]]: ...
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    type: None = None,
+    dtype: None = None,
+    n: One = None,
+    regex: str | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[str]: ...
+
+
+@overload
+def gen(
+    name: str | None = None,
+    max_tokens: int | None = None,
+    *,
+    type: None = None,
+    dtype: None = None,
+    n: int,
+    regex: str | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[list[str]]: ...
 
 
 def gen(
@@ -53,7 +184,7 @@ def gen(
     logprob_start_len: int | None = None,
     top_logprobs_num: int | None = None,
     return_text_in_logprobs: bool | None = None,
-    dtype: type | str | None = None,
+    dtype: Any = None,
     choices: Sequence[str] | None = None,
     choices_method: str | None = None,
     regex: str | None = None,
@@ -63,7 +194,7 @@ def gen(
     repetition_penalty: float | None = None,
     logit_bias: Mapping[int | str, float] | None = None,
     seed: int | None = None,
-) -> ex.Gen | ex.Select:
+) -> ex.Gen[Any] | ex.Select:
     """Generate text and store it in the variable `name`.
 
     With `regex` the text full-matches Python's meaning of the pattern. With `type` the
@@ -97,25 +228,24 @@ def gen(
     return ex.Gen(name, own)
 
 
-def gen_int(name: str | None = None, *rest: Any, **params: Any) -> ex.Gen:
+def gen_int(name: str | None = None, *rest: Any, **params: Any) -> ex.Gen[int]:
     """Generate an integer: `gen` with dtype=int."""
     return _short("gen_int", int, (name, *rest), params)
 
 
-def gen_string(name: str | None = None, *rest: Any, **params: Any) -> ex.Gen:
+def gen_string(name: str | None = None, *rest: Any, **params: Any) -> ex.Gen[str]:
     """Generate words between quotes: `gen` with dtype=str."""
     return _short("gen_string", str, (name, *rest), params)
 
 
-def _short(word: str, kind: type, values: tuple[Any, ...], params: dict[str, Any]) -> ex.Gen:
+def _short(word: str, kind: type, values: tuple[Any, ...], params: dict[str, Any]) -> ex.Gen[Any]:
     if len(values) > len(SHORT_ORDER):
         raise TypeError(f"{word}() takes at most {len(SHORT_ORDER)} positional arguments")
     given = dict(zip(SHORT_ORDER, values, strict=False))
     for name in given.keys() & params.keys():
         raise TypeError(f"{word}() got multiple values for argument {name!r}")
-    made = gen(dtype=kind, **given, **params)
-    assert isinstance(made, ex.Gen)
-    return made
+    options: dict[str, Any] = {**given, **params, "dtype": kind}
+    return gen(**options)
 
 
 def select(

@@ -4,8 +4,10 @@
 carries them out. `a + b` of any of them, or of one and a str, is a Sequence.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import count
+from typing import Any, Generic, TypeVar
 
 CHOICES_METHODS = (
     "token_length_normalized",
@@ -46,6 +48,14 @@ STRING_REGEX = r"\"[\w\d\s]*\""
 """What `dtype=str` and `gen_string` make: words between quotes, which stay in the value."""
 
 
+HIDDEN = "\0"
+"""Begins the names of variables that no program can spell: values of unnamed calls."""
+
+_serials = count(1)
+
+T_co = TypeVar("T_co", covariant=True)
+
+
 class Expression:
     """Something that can be appended to a state."""
 
@@ -59,24 +69,28 @@ class Expression:
 
 
 @dataclass(frozen=True, slots=True)
-class Gen(Expression):
-    """A generation; `params` holds only what the author gave (0 and [] are values).
+class Gen(Expression, Generic[T_co]):
+    """A generation, whose value is a T: `s[expr]` reads it once `s += expr` has made it.
 
-    `reasoning` names the kind of model whose reasoning is to be taken away from the text.
+    `params` holds only what the author gave (0 and [] are values). `reasoning` names the
+    kind of model whose reasoning is to be taken away from the text. `serial` tells unnamed
+    generations apart; copies of one keep it.
     """
 
     name: str | None
     params: dict[str, Any] = field(default_factory=dict)
     reasoning: str = ""
+    serial: int = field(default_factory=lambda: next(_serials), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Select(Expression):
-    """A choice among strings by likelihood."""
+    """A choice among strings by likelihood; its value is a str, read like a generation's."""
 
     name: str | None
     choices: list[str]
     params: dict[str, Any] = field(default_factory=dict)
+    serial: int = field(default_factory=lambda: next(_serials), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,3 +132,19 @@ def _parts(value: "Expression | str") -> tuple["Expression | str", ...]:
 def sequence(*values: "Expression | str") -> Sequence:
     """Join values into one Sequence; raises TypeError for what cannot be appended."""
     return Sequence(tuple(part for value in values for part in _parts(value)))
+
+
+def name_of_key(key: Any) -> Any:
+    """Return what a key of a state names: of a gen or select its variable (None: it has none)."""
+    return key.name if isinstance(key, (Gen, Select)) else key
+
+
+def shown_names(names: Iterable[str]) -> str:
+    """Return the names of variables as an error lists them."""
+    return ", ".join(repr(name) for name in names if not name.startswith(HIDDEN)) or "none"
+
+
+NO_VALUE = "this generation was not appended to the state"
+NO_VALUE_HINT = "append it first: s += it"
+UNNAMED_KEY = "an unnamed generation can only be read, from the state that it was appended to"
+UNNAMED_HINT = "give it a name"

@@ -88,7 +88,7 @@ def interpret(
     prompt: Prompt = state.value
     return Interpretation(
         value=value.value,
-        variables={name: held.value for name, held in prompt.variables.items()},
+        variables={name: held.value for name, held in prompt.named_variables.items()},
         text=prompt.text,
         messages=prompt.messages,
         calls=calls.made,

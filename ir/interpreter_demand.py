@@ -12,6 +12,7 @@ from typing import Any
 from lmc.errors import RunError
 from lmc.ir.core import Op
 from lmc.ir.evaluate import evaluate
+from lmc.ir.expressions import HIDDEN
 from lmc.ir.interpreter_prompt import NO_CALLS, Calls, Prompt
 
 
@@ -205,7 +206,10 @@ def join_prompts(parent: Prompt, children: Sequence[Prompt], mode: str) -> Promp
     if mode == "concate_and_append":
         calls = NO_CALLS.union(*(child.text_calls for child in children))
         made = made.append_text("".join(child.added_text for child in children), calls)
-    new = [[n for n in child.variables if n not in child.forked.names] for child in children]
+    new = [
+        [n for n in child.variables if n not in child.forked.names and not n.startswith(HIDDEN)]
+        for child in children
+    ]
     name_calls = NO_CALLS.union(*(child.name_calls for child in children))
     nothing = Traced(None)
     for name in dict.fromkeys(name for names in new for name in names):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
+from lmc.ir.expressions import HIDDEN
 from lmc.ir.failing import Failed
 from lmc.ir.target import Piece, Tokenizer
 from lmc.ir.turns import Turn, contents
@@ -61,6 +62,11 @@ class Prompt:
     def text(self) -> str:
         """The whole text, control tokens spelled out."""
         return "".join(run.text for run in self.runs)
+
+    @property
+    def named_variables(self) -> "dict[str, Traced]":
+        """The variables that people see: not those of unnamed calls."""
+        return {k: held for k, held in self.variables.items() if not k.startswith(HIDDEN)}
 
     @property
     def messages(self) -> list[dict[str, str]]:

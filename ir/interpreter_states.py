@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from lmc.errors import RunError
 from lmc.ir.core import Op
+from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
 from lmc.ir.interpreter_demand import Traced, join_prompts, union
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.ir.target import Target
@@ -115,7 +116,9 @@ def _get(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
         raise prompt.failed.error
     held = prompt.metas if op.name == "lm.meta" else prompt.variables
     if name not in held:
-        known = ", ".join(map(repr, held)) or "none"
+        known = shown_names(held)
+        if name.startswith(HIDDEN):
+            raise RunError(NO_VALUE, hint=NO_VALUE_HINT)
         if op.name == "lm.get":
             raise RunError(
                 f"the state has no variable {name!r}", hint=f"variables set so far: {known}"

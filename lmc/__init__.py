@@ -62,6 +62,8 @@ if TYPE_CHECKING:
         user_end,
         video,
     )
+    from lmc.frontend.typed import Appendable, Forks, State
+    from lmc.ir.expressions import Expression, Gen, Select
     from lmc.linting.program import Diagnostic
     from lmc.linting.program import lint_program as lint
     from lmc.program import Program, function
@@ -76,11 +78,15 @@ __all__ = [
     "REGEX_INT",
     "REGEX_STR",
     "Anthropic",
+    "Appendable",
     "CheckReport",
     "CompiledProgram",
     "Crusoe",
     "Diagnostic",
     "Engine",
+    "Expression",
+    "Forks",
+    "Gen",
     "LiteLLM",
     "OpenAI",
     "Oracle",
@@ -89,7 +95,9 @@ __all__ = [
     "RunResult",
     "Runtime",
     "RuntimeEndpoint",
+    "Select",
     "ServerArgs",
+    "State",
     "VertexAI",
     "__version__",
     "assistant",
@@ -145,6 +153,12 @@ _HOMES = {
     "get_server_info": "lmc.compat",
     "global_config": "lmc.compat",
     "CheckReport": "lmc.checking.program",
+    "Appendable": "lmc.frontend.typed",
+    "Forks": "lmc.frontend.typed",
+    "State": "lmc.frontend.typed",
+    "Expression": "lmc.ir.expressions",
+    "Gen": "lmc.ir.expressions",
+    "Select": "lmc.ir.expressions",
     "CompiledProgram": "lmc.compiled",
     "Diagnostic": "lmc.linting.program",
     "Oracle": "lmc.runtime.oracle",

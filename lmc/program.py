@@ -3,33 +3,44 @@
 import functools
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeVar, overload
 
 from lmc.errors import CaptureError, GraphBreakWarning, UsageError
 from lmc.frontend.load import refuse_while_loading
 from lmc.running import Runnable
 
 if TYPE_CHECKING:
+    import typing_extensions
+
     from lmc.compiled import CompiledProgram
+    from lmc.frontend.typed import State
     from lmc.ir.core import Module
     from lmc.ir.target import Backend
     from lmc.runtime.executor.handle import RunHandle
     from lmc.runtime.executor.runner import Runner
     from lmc.runtime.result import RunResult
+    from lmc.typed_runs import Call
+
+    P = typing_extensions.ParamSpec("P", default=...)
+    R = typing_extensions.TypeVar("R", default=Any)
+else:
+    P = ParamSpec("P")
+    R = TypeVar("R")
 
 
-class Program(Runnable):
+class Program(Runnable[R], Generic[P, R]):
     """A language-model program: run it, run it many times, compile it, look at its IR.
 
-    Keeps the function's name, docstring and signature (without the state).
+    Keeps the function's name, docstring and signature (without the state): `P` are its
+    arguments for type checkers, `R` is what it returns.
     """
 
     run_options = (*Runnable.run_options, "mode", "passes")
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        functools.update_wrapper(self, function)
+    def __init__(self, function: "Callable[Concatenate[State, P], R]") -> None:
+        functools.update_wrapper(self, function)  # pyright: ignore[reportArgumentType]
         parameters = list(inspect.signature(function).parameters.values())
         if not parameters or parameters[0].kind is not inspect.Parameter.POSITIONAL_OR_KEYWORD:
             raise UsageError(
@@ -73,23 +84,58 @@ class Program(Runnable):
 
         return compile_program(self, model=model, passes=passes)
 
-    @overload
-    def run(self, *args: Any, stream: Literal[True], **keywords: Any) -> "RunHandle": ...
+    if TYPE_CHECKING:
+        # The program's own arguments are checked; see lmc.typed_runs.
 
-    @overload
-    def run(self, *args: Any, stream: Literal[False] = False, **keywords: Any) -> "RunResult": ...
+        @property
+        def run(self) -> "Call[P, RunResult[R], RunHandle[R]]":  # type: ignore[override]
+            """Run the program and return its result."""
+            ...
 
-    def run(self, *args: Any, **keywords: Any) -> Any:
-        """Run the program and return its result; see `Runnable.run`.
+        @property
+        def stream(self) -> "Call[P, RunHandle[R], RunHandle[R]]":  # type: ignore[override]
+            """Start the program and return a handle at once."""
+            ...
 
-        Further options: `mode` ("compiled", or "eager": the Python body as it is) and
-        `passes` (pipeline text). A program that capture cannot read runs in eager mode, with
-        a GraphBreakWarning. Inside a program that runs in eager mode this is a nested call.
+        @property
+        def arun(self) -> "Call[P, Coroutine[Any, Any, RunResult[R]], Never]":  # type: ignore[override]
+            """Run the program without blocking the event loop."""
+            ...
 
-        Raises:
-            RunError: the program failed; tells the line and the prompt's tail.
-        """
-        return self(*args, **keywords)
+        def bind(self, **arguments: Any) -> "Program[..., R]":  # type: ignore[override]
+            """Return the same program with some arguments fixed."""
+            ...
+
+        @property
+        def __call__(self) -> "Call[P, RunResult[R], RunHandle[R]]":
+            """Run: inside another program as a nested one."""
+            ...
+
+    else:
+
+        def run(self, *args: Any, **keywords: Any) -> Any:
+            """Run the program and return its result; see `Runnable.run`.
+
+            Further options: `mode` ("compiled", or "eager": the Python body as it is) and
+            `passes` (pipeline text). A program that capture cannot read runs in eager mode,
+            with a GraphBreakWarning. Inside a program that runs in eager mode this is a
+            nested call.
+
+            Raises:
+                RunError: the program failed; tells the line and the prompt's tail.
+            """
+            return self(*args, **keywords)
+
+        def __call__(self, *args: Any, **keywords: Any) -> Any:
+            """Run: inside another program as a nested one, elsewhere as `run` does."""
+            from lmc.runtime.eager import call_nested, is_running
+
+            if not is_running():
+                return self._run(args, keywords)
+            request = self._request(args, keywords, "stream")
+            return call_nested(
+                self.__lmc_function__, request.bound, request.defaults, options=request.options
+            )
 
     def cache(self, backend: "Backend | str | Path | None" = None) -> None:
         """Compile for a backend ahead of the first run; the constant prefixes come with it.
@@ -99,17 +145,6 @@ class Program(Runnable):
         from lmc.backends import resolve_backend
 
         self._compile_for(resolve_backend(backend), None)
-
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """Run: inside another program as a nested one, elsewhere as `run` does."""
-        from lmc.runtime.eager import call_nested, is_running
-
-        if not is_running():
-            return self._run(args, keywords)
-        request = self._request(args, keywords, "stream")
-        return call_nested(
-            self.__lmc_function__, request.bound, request.defaults, options=request.options
-        )
 
     def _runner(self, options: dict[str, Any]) -> "Runner":
         from lmc.backends import resolve_backend
@@ -153,6 +188,16 @@ def _user_level() -> int:
     while frame is not None and frame.f_globals.get("__name__", "").startswith("lmc."):
         level, frame = level + 1, frame.f_back
     return max(1, level)
+
+
+@overload
+def function(body: "Callable[Concatenate[State, P], R]") -> Program[P, R]: ...
+
+
+@overload
+def function(
+    body: None = None, *, num_api_spec_tokens: int | None = None
+) -> "Callable[[Callable[Concatenate[State, P], R]], Program[P, R]]": ...
 
 
 def function(

@@ -5,15 +5,21 @@ import inspect
 import secrets
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, cast, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, overload
 
 from lmc.errors import LmcError, UsageError
 from lmc.ir.expressions import RUN_PARAMS
 
 if TYPE_CHECKING:
+    import typing_extensions
+
     from lmc.runtime.executor.handle import RunHandle
     from lmc.runtime.executor.runner import Runner
     from lmc.runtime.result import RunResult
+
+    R = typing_extensions.TypeVar("R", default=Any)
+else:
+    R = TypeVar("R")
 
 DEFAULTS = RUN_PARAMS
 """Decode parameters that a run may set for all generations that do not set their own."""
@@ -37,7 +43,7 @@ class Request:
     defaults: dict[str, Any]
 
 
-class Runnable:
+class Runnable(Generic[R]):
     """A program that can be run; subclasses say what runs it.
 
     Options that every run takes, by keyword, besides the program's own arguments and decode
@@ -111,10 +117,12 @@ class Runnable:
     # -- running ---------------------------------------------------------------------------
 
     @overload
-    def run(self, *args: Any, stream: Literal[True], **keywords: Any) -> "RunHandle": ...
+    def run(self, *args: Any, stream: Literal[True], **keywords: Any) -> "RunHandle[R]": ...
 
     @overload
-    def run(self, *args: Any, stream: Literal[False] = False, **keywords: Any) -> "RunResult": ...
+    def run(
+        self, *args: Any, stream: Literal[False] = False, **keywords: Any
+    ) -> "RunResult[R]": ...
 
     def run(self, *args: Any, **keywords: Any) -> Any:
         """Run the program and return its result.
@@ -140,7 +148,11 @@ class Runnable:
             return runner.start(request.bound, **options)
         return runner.run(request.bound, **options)
 
-    async def arun(self, *args: Any, **keywords: Any) -> "RunResult":
+    def stream(self, *args: Any, **keywords: Any) -> "RunHandle[R]":
+        """Start the program and return a handle at once: `run` with `stream=True`."""
+        return self._run(args, {**keywords, "stream": True})  # type: ignore[no-any-return]
+
+    async def arun(self, *args: Any, **keywords: Any) -> "RunResult[R]":
         """Run the program without blocking the event loop, and return its result.
 
         A cancelled task cancels the run. Arguments and errors are those of `run`.
@@ -154,7 +166,7 @@ class Runnable:
 
     def run_bound(
         self, bound: Mapping[str, Any], *, instance: int = 0, **keywords: Any
-    ) -> "RunResult":
+    ) -> "RunResult[R]":
         """Run with a value per parameter, decode parameters in `defaults`; options as in `run`."""
         options: dict[str, Any] = {"defaults": {}, **keywords}
         runner = self._runner(options)
@@ -168,6 +180,36 @@ class Runnable:
         return runner, _seeded(options)
 
     # -- batches ---------------------------------------------------------------------------
+
+    @overload
+    def run_batch(
+        self,
+        batch: Iterable[BatchItem],
+        *,
+        generator_style: Literal[True],
+        as_completed: Literal[False] = False,
+        **keywords: Any,
+    ) -> "Iterator[RunResult[R]]": ...
+
+    @overload
+    def run_batch(
+        self,
+        batch: Iterable[BatchItem],
+        *,
+        as_completed: Literal[True],
+        generator_style: bool = False,
+        **keywords: Any,
+    ) -> "Iterator[tuple[int, RunResult[R]]]": ...
+
+    @overload
+    def run_batch(
+        self,
+        batch: Iterable[BatchItem],
+        *,
+        generator_style: Literal[False] = False,
+        as_completed: Literal[False] = False,
+        **keywords: Any,
+    ) -> "list[RunResult[R]]": ...
 
     def run_batch(
         self,
@@ -200,15 +242,21 @@ class Runnable:
             or have just ended.
         """
         pairs = self._batch(batch, num_threads, keep_errors, not as_completed, keywords)
+        shown: Generator[tuple[int, Any], None, None]
         shown = self._counted(pairs, batch) if progress_bar else pairs
         if as_completed:
             return shown
-        results = (result for _, result in shown)
-        return _closing(results, shown) if generator_style else list(results)
+        results: Iterator[RunResult[R]] = (result for _, result in shown)
+        if generator_style:
+            return _closing(results, shown)
+        return list(results)
 
-    def run_batch_iter(self, batch: Iterable[BatchItem], **keywords: Any) -> "Iterator[RunResult]":
+    def run_batch_iter(
+        self, batch: Iterable[BatchItem], **keywords: Any
+    ) -> "Iterator[RunResult[R]]":
         """Yield the results of a batch in order, as they end; arguments as in `run_batch`."""
-        return self.run_batch(batch, generator_style=True, **keywords)  # type: ignore[no-any-return]
+        run: Any = self.run_batch
+        return cast("Iterator[RunResult[R]]", run(batch, generator_style=True, **keywords))
 
     def _batch(
         self,
@@ -259,8 +307,8 @@ class Runnable:
 
 
 def _closing(
-    results: "Iterator[Any]", pairs: "Generator[Any, None, None]"
-) -> "Generator[Any, None, None]":
+    results: "Iterator[RunResult[R]]", pairs: "Generator[tuple[int, Any], None, None]"
+) -> "Generator[RunResult[R], None, None]":
     """Yield results; leaving early closes what they come from."""
     try:
         yield from results

@@ -12,6 +12,7 @@ from typing import Any
 
 from lmc.codegen.plan import Step
 from lmc.errors import LmcError, RunError, UsageError
+from lmc.ir import expressions as ex
 from lmc.ir.location import Location
 from lmc.ir.target import Backend
 from lmc.runtime.eager_location import raised_at, user_location
@@ -155,7 +156,7 @@ _current: ContextVar[Context | None] = ContextVar("lmc_eager_context", default=N
 class EagerResult:
     """What a nested program gave: its variables and text, and its return value as `value`."""
 
-    def __init__(self, state: Any, value: Any) -> None:
+    def __init__(self, state: EagerState, value: Any) -> None:
         self.state = state
         self.value = value
 
@@ -164,12 +165,19 @@ class EagerResult:
         """The return value, by the reference frontend's name."""
         return self.value
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, key: Any) -> Any:
         """Return a variable of the final state."""
-        return self.state[name]
+        return self.state[self._name(key)]
 
-    def __contains__(self, name: str) -> bool:
-        return name in self.state
+    def __contains__(self, key: Any) -> bool:
+        return self._name(key) in self.state
+
+    def _name(self, key: Any) -> Any:
+        """Return the name of a variable; a generation without one is an error."""
+        name = ex.name_of_key(key)
+        if name is None and key is not None:
+            raise RunError(ex.UNNAMED_KEY, hint=ex.UNNAMED_HINT)
+        return name
 
     def text(self) -> str:
         """Return the text of the final state."""
@@ -179,13 +187,13 @@ class EagerResult:
         """Return the turns of the final state."""
         return self.state.messages()
 
-    def get_var(self, name: str) -> Any:
+    def get_var(self, name: Any) -> Any:
         """Return a variable of the final state."""
-        return self.state[name]
+        return self[name]
 
-    def get_meta_info(self, name: str) -> Any:
+    def get_meta_info(self, name: Any) -> Any:
         """Return the meta dict of the call that set a variable of the final state."""
-        return self.state.get_meta_info(name)
+        return self.state.get_meta_info(self._name(name))
 
 
 def to_handles(value: Any) -> Any:

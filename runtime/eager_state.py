@@ -8,7 +8,7 @@ from lmc.errors import RunError
 from lmc.ir import expressions as ex
 from lmc.ir.expressions import GEN_PARAMS, SELECT_PARAMS
 from lmc.ir.reasoning import REASONING_NAME, split_reasoning
-from lmc.runtime.executor.slots import StateHandle
+from lmc.runtime.executor.slots import StateHandle, known
 from lmc.runtime.executor.task import Scope
 from lmc.runtime.prompt_state import Lineage
 
@@ -35,6 +35,7 @@ class EagerState:
         self._run = run
         self._scope = scope
         self._copies: EagerForks | None = None
+        self._unnamed: dict[int, list[Any]] = {}
 
     def __repr__(self) -> str:
         return f"<state {'/'.join(self.lineage) or 'root'}>"
@@ -70,9 +71,11 @@ class EagerState:
             case ex.Gen(name, params) if part.reasoning:
                 self._separated(part)
             case ex.Gen(name, params):
-                self._call("lm.gen", name, params, GEN_PARAMS)
+                made = self._call("lm.gen", name, params, GEN_PARAMS)
+                self._remember(part, made)
             case ex.Select(name, choices, params):
-                self._call("lm.select", name, params, SELECT_PARAMS, list(choices))
+                made = self._call("lm.select", name, params, SELECT_PARAMS, list(choices))
+                self._remember(part, made)
             case ex.RoleBegin(role):
                 self._step("lm.begin", role=role)
             case ex.RoleEnd(role):
@@ -106,7 +109,12 @@ class EagerState:
         self.ordinal += 1
         return made
 
-    def _separated(self, part: ex.Gen) -> None:
+    def _remember(self, part: ex.Gen[Any] | ex.Select, made: list[Any]) -> None:
+        """Keep value and meta dict of an unnamed call, which its expression reads."""
+        if part.name is None:
+            self._unnamed[part.serial] = made
+
+    def _separated(self, part: ex.Gen[Any]) -> None:
         """Generate aside and append only what follows the reasoning; waits for it."""
         before = self.handle
         made = self._call("lm.gen", part.name, part.params, GEN_PARAMS)
@@ -114,6 +122,7 @@ class EagerState:
         self.handle = before
         self._step("lm.tick", n=1)
         self._step("lm.extend", answer)
+        self._remember(part, [known(answer)])
         if part.name is not None:
             self[part.name] = answer
             self[part.name + REASONING_NAME] = reasoning
@@ -131,22 +140,39 @@ class EagerState:
         )
         return self._run.wait(made[0])
 
-    def __getitem__(self, name: str) -> Any:
-        """Return a variable; waits for it."""
-        return self._read("lm.get", name=self._name(name))
+    def __getitem__(self, key: Any) -> Any:
+        """Return a variable, by its name or its generation; waits for it."""
+        if self._is_unnamed(key):
+            return self._of_call(key, 0)
+        return self._read("lm.get", name=self._name(key))
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, key: Any, value: Any) -> None:
         """Set a variable; the prompt is unchanged."""
         if isinstance(value, (EagerState, EagerForks)):
             raise self._error("a variable cannot hold a prompt state", "keep it under a name")
-        self._step("lm.set", value, name=self._name(name))
+        self._step("lm.set", value, name=self._name(key))
 
-    def __contains__(self, name: str) -> bool:
-        return self._read("lm.has", name=self._name(name))
+    def __contains__(self, key: Any) -> bool:
+        if self._is_unnamed(key):
+            return key.serial in self._unnamed
+        return self._read("lm.has", name=self._name(key))
 
-    def _name(self, name: Any) -> str:
+    def _is_unnamed(self, key: Any) -> bool:
+        return isinstance(key, (ex.Gen, ex.Select)) and key.name is None
+
+    def _of_call(self, key: ex.Gen[Any] | ex.Select, index: int) -> Any:
+        """Return the value (0) or the meta dict (1) of an unnamed call made on this state."""
+        made = self._unnamed.get(key.serial, ())
+        if len(made) <= index:
+            raise self._error(ex.NO_VALUE, ex.NO_VALUE_HINT)
+        return self._run.wait(made[index])
+
+    def _name(self, key: Any) -> str:
+        name = ex.name_of_key(key)
+        if name is None and key is not None:
+            raise self._error(ex.UNNAMED_KEY, ex.UNNAMED_HINT)
         if not isinstance(name, str):
-            raise self._error(f"a variable's name is a str, not {name!r:.80}")
+            raise self._error(f"a variable's name is a str, not {key!r:.80}")
         return name
 
     def text(self) -> str:
@@ -157,15 +183,17 @@ class EagerState:
         """Return the turns as {'role', 'content'} dicts; waits for them."""
         return self._read("lm.messages")
 
-    def get_meta_info(self, name: str) -> Any:
+    def get_meta_info(self, name: Any) -> Any:
         """Return the meta dict of the call that set a variable."""
+        if self._is_unnamed(name):
+            return self._of_call(name, 1)
         return self._read("lm.meta", name=self._name(name))
 
-    def get_var(self, name: str) -> Any:
+    def get_var(self, name: Any) -> Any:
         """Return a variable."""
         return self[name]
 
-    def set_var(self, name: str, value: Any) -> None:
+    def set_var(self, name: Any, value: Any) -> None:
         """Set a variable."""
         self[name] = value
 
@@ -228,6 +256,8 @@ class EagerState:
             EagerState(self._run, self._scope, handle, lineage)
             for handle, lineage in zip(handles, paths, strict=True)
         ]
+        for state in states:
+            state._unnamed = dict(self._unnamed)
         return EagerForks(self, states)
 
     def copy(self, position_ids_offset: Any = None) -> "EagerState":

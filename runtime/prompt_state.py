@@ -12,6 +12,7 @@ from typing import Any
 
 from lmc.errors import RunError
 from lmc.ir.calls import GenResult
+from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
 from lmc.ir.target import Piece, Target
 from lmc.ir.turns import Turn, contents, default_turns
 from lmc.runtime.encodings import Encodings, encodings_of
@@ -241,7 +242,9 @@ class PromptState:
     def get(self, name: str) -> Any:
         """Return a variable; a missing one is an error that lists the names."""
         if name not in self.variables:
-            known = ", ".join(map(repr, self.variables)) or "none"
+            if name.startswith(HIDDEN):
+                raise RunError(NO_VALUE, hint=NO_VALUE_HINT)
+            known = shown_names(self.variables)
             raise RunError(
                 f"the state has no variable {name!r}", hint=f"variables set so far: {known}"
             )
@@ -343,7 +346,8 @@ class PromptState:
         new: dict[str, None] = {}
         for child in children:
             known = child.fork_point.names
-            new.update((name, None) for name in child.variables if name not in known)
+            named = (name for name in child.variables if not name.startswith(HIDDEN))
+            new.update((name, None) for name in named if name not in known)
         for name in new:
             has_meta = any(name in child.metas for child in children)
             state = state.set(

@@ -2,10 +2,31 @@
 
 from collections.abc import AsyncIterator, Iterable, Iterator, KeysView
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
+from lmc.errors import UsageError
+from lmc.ir import expressions as ex
 from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult
 from lmc.runtime.prompt_state import Lineage, PromptState
+
+if TYPE_CHECKING:
+    import typing_extensions
+
+    R = typing_extensions.TypeVar("R", default=Any)
+else:
+    R = TypeVar("R")
+T = TypeVar("T")
+
+Key = str | ex.Gen[Any] | ex.Select
+"""What a variable is read by: its name, or the generation that sets it."""
+
+
+def named(key: Key) -> str:
+    """Return the name of a variable; raises UsageError for a generation without one."""
+    name = ex.name_of_key(key)
+    if name is None:
+        raise UsageError(ex.UNNAMED_KEY, hint=ex.UNNAMED_HINT)
+    return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +110,8 @@ class RunState:
 
     def __init__(self, state: PromptState, variables: dict[str, Any] | None = None) -> None:
         self._state = state
-        self._variables = state.variables if variables is None else variables
+        held = state.variables if variables is None else variables
+        self._variables = {k: v for k, v in held.items() if not k.startswith(ex.HIDDEN)}
 
     def __repr__(self) -> str:
         return f"<state {self._state.text_len} characters, variables {list(self.variables)}>"
@@ -104,18 +126,28 @@ class RunState:
         """The path of forks and nested calls that made the state."""
         return self._state.lineage
 
-    def __getitem__(self, name: str) -> Any:
+    @overload
+    def __getitem__(self, key: ex.Gen[T]) -> T: ...
+
+    @overload
+    def __getitem__(self, key: ex.Select) -> str: ...
+
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+
+    def __getitem__(self, key: Key) -> Any:
         """Return a variable; raises RunError, listing the names, where it is not set."""
+        name = named(key)
         if name not in self._variables:
             self._state.get(name)
         return self._variables[name]
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    def __setitem__(self, key: Key, value: Any) -> None:
         """Set a variable for those who read this result later; the prompt is unchanged."""
-        self._variables = {**self._variables, name: value}
+        self._variables = {**self._variables, named(key): value}
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._variables
+    def __contains__(self, key: object) -> bool:
+        return ex.name_of_key(key) in self._variables
 
     def text(self) -> str:
         """Return the whole text, control tokens spelled out."""
@@ -125,21 +157,21 @@ class RunState:
         """Return the turns as {'role', 'content'} dicts."""
         return self._state.messages()
 
-    def get_meta_info(self, name: str) -> Any:
+    def get_meta_info(self, name: Key) -> Any:
         """Return the meta dict of the call that set a variable."""
-        return self._state.meta(name)
+        return self._state.meta(named(name))
 
 
-class Readings:
+class Readings(Generic[R]):
     """What can be read of a run: its final state's text and variables, its return value."""
 
     __slots__ = ()
 
     state: RunState
-    value: Any
+    value: R
 
     @property
-    def ret_value(self) -> Any:
+    def ret_value(self) -> R:
         """The return value, by the reference frontend's name."""
         return self.value
 
@@ -148,16 +180,25 @@ class Readings:
         """The named variables of the final state."""
         return self.state.variables
 
-    def __getitem__(self, name: str) -> Any:
-        """Return a variable of the final state."""
-        return self.state[name]
+    @overload
+    def __getitem__(self, key: ex.Gen[T]) -> T: ...
 
-    def __setitem__(self, name: str, value: Any) -> None:
+    @overload
+    def __getitem__(self, key: ex.Select) -> str: ...
+
+    @overload
+    def __getitem__(self, key: str) -> Any: ...
+
+    def __getitem__(self, key: Key) -> Any:
+        """Return a variable of the final state, by its name or its generation."""
+        return self.state[key]
+
+    def __setitem__(self, key: Key, value: Any) -> None:
         """Set a variable of the final state; the prompt is unchanged."""
-        self.state[name] = value
+        self.state[key] = value
 
-    def __contains__(self, name: object) -> bool:
-        return name in self.state
+    def __contains__(self, key: object) -> bool:
+        return key in self.state
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names of the variables."""
@@ -167,15 +208,15 @@ class Readings:
         """Return the names of the variables, so that dict(...) works."""
         return self.state.variables.keys()
 
-    def get_var(self, name: str) -> Any:
+    def get_var(self, name: Key) -> Any:
         """Return a variable of the final state."""
         return self.state[name]
 
-    def set_var(self, name: str, value: Any) -> None:
+    def set_var(self, name: Key, value: Any) -> None:
         """Set a variable of the final state; the prompt is unchanged."""
         self.state[name] = value
 
-    def get_meta_info(self, name: str) -> Any:
+    def get_meta_info(self, name: Key) -> Any:
         """Return the meta dict of the call that set a variable of the final state."""
         return self.state.get_meta_info(name)
 
@@ -189,7 +230,7 @@ class Readings:
 
 
 @dataclass(frozen=True, slots=True)
-class RunResult(Readings):
+class RunResult(Readings[R]):
     """The result of a run.
 
     Attributes:
@@ -201,9 +242,9 @@ class RunResult(Readings):
         instance: the index of this run in its batch.
     """
 
-    value: Any
+    value: R
     state: RunState
-    calls: list[CallRecord] = field(default_factory=list, repr=False)
+    calls: list[CallRecord] = field(default_factory=list[CallRecord], repr=False)
     usage: RunUsage = field(default_factory=RunUsage, repr=False)
     seed: int = 0
     instance: int = 0
@@ -218,14 +259,14 @@ class RunResult(Readings):
     def error(self) -> None:
         """Return None: a run that fails raises its error."""
 
-    def text_iter(self, var_name: str | None = None) -> Iterator[str]:
+    def text_iter(self, var_name: Key | None = None) -> Iterator[str]:
         """Yield the text, or a variable's, in one piece."""
         text = self.text() if var_name is None else str(self[var_name])
         if text:
             yield text
 
     async def text_async_iter(
-        self, var_name: str | None = None, return_meta_data: bool = False
+        self, var_name: Key | None = None, return_meta_data: bool = False
     ) -> AsyncIterator[Any]:
         """Yield the text, or a variable's with its meta dict if asked for, in one piece."""
         for piece in self.text_iter(var_name):

@@ -227,7 +227,7 @@ class ControlFlow(Emitter):
             go_on = body(item)
         self.open_loops.pop()
         end = self.store
-        merger = Merger(head, end, self.aliases, plan.joined)
+        merger = Merger(head, end, self.aliases, plan.joined, is_loop=True)
         is_new = self._update(plan, merger, head, end, entry)
         is_new |= any(cell.kind != kind for cell, kind in kinds.items())
         is_new |= self.aliases.count(head.contents) != relations

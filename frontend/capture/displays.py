@@ -55,7 +55,11 @@ class Displays(Environment):
             return self.fresh(self.constant(constant, node))
         if any(isinstance(item, ast.Starred) for item in node.elts):
             return self._starred(node, node.elts)
-        return self.list_of(node, [self.expression(item) for item in node.elts])
+        items = [self.expression(item) for item in node.elts]
+        if any(isinstance(item, Pieces) for item in items):
+            # Expressions exist while the program is captured, so their list is known as well.
+            return Tuple(tuple(items))
+        return self.list_of(node, items)
 
     def _starred(self, node: ast.expr, elements: list[ast.expr]) -> Abstract:
         found: Abstract = self.list_of(node, [])

@@ -69,6 +69,7 @@ class Emitter:
         self.inlined: list[ast.AST] = []
         self.phi_sources: dict[Value, list[Value]] = {}
         self.undefined: set[Value] = set()
+        self.hidden_reads: set[str] = set()
         self.counter = 0
         self.depth = 0
         self.open_loops: list[OpenLoop] = []

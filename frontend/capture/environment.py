@@ -14,6 +14,8 @@ from lmc.frontend.capture.values import (
     Builtin,
     HostObject,
     Known,
+    Piece,
+    Pieces,
     Plain,
     ProgramRef,
     Ref,
@@ -22,6 +24,15 @@ from lmc.frontend.capture.values import (
     Word,
 )
 from lmc.ir.evaluate import FUNCTIONS
+from lmc.ir.expressions import (
+    Control,
+    Expression,
+    Gen,
+    RoleBegin,
+    RoleEnd,
+    Select,
+    sequence,
+)
 from lmc.ir.types import is_attr
 
 WORDS = {
@@ -89,11 +100,40 @@ class Environment(IndexedStates):
             return ProgramRef(obj)
         if isinstance(obj, ModuleType):
             return HostObject(obj, name)
+        if isinstance(obj, Expression):
+            self.module.guard(self.frame, name, obj)
+            return self._live_pieces(obj, node)
         if is_attr(obj):
             if is_guarded:
                 self.module.guard(self.frame, name, obj)
             return self._data(obj, name, node)
         return HostObject(obj, name)
+
+    def _live_pieces(self, obj: Expression, node: ast.AST) -> Pieces:
+        """Turn an expression that the module holds into pieces."""
+        parts = []
+        for part in sequence(obj).parts:
+            where: Any = node
+            match part:
+                case str():
+                    parts.append(Piece("text", where, self.constant(part, node)))
+                case RoleBegin(role):
+                    parts.append(Piece("begin", where, word=role))
+                case RoleEnd(role):
+                    parts.append(Piece("end", where, word=role))
+                case Control(token):
+                    parts.append(Piece("control", where, word=token))
+                case Gen(name, params, reasoning):
+                    parts.append(Piece(
+                        "gen", where, name=name, params=tuple(params.items()),
+                        reasoning=reasoning, serial=self.module.serial_of(part),
+                    ))  # fmt: skip
+                case Select(name, choices, params):
+                    parts.append(Piece(
+                        "select", where, name=name, params=tuple(params.items()),
+                        choices=self.constant(choices, node), serial=self.module.serial_of(part),
+                    ))  # fmt: skip
+        return Pieces(tuple(parts))
 
     def _function(self, obj: Any, name: str, *, is_guarded: bool) -> Abstract:
         if isinstance(obj, FunctionType) and obj in WORDS:

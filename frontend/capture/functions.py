@@ -15,8 +15,10 @@ from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_o
 from lmc.frontend.capture.patterns import Patterns
 from lmc.frontend.capture.prune import prune
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
+from lmc.frontend.capture.unread import drop_unread
 from lmc.frontend.capture.values import Cell, Plain, Ref
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
+from lmc.ir.expressions import Gen, Select
 from lmc.ir.location import Location
 from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, PY, STATE, TEXT, Type, is_attr
 
@@ -52,6 +54,7 @@ class ModuleCapture:
         self._refused: dict[FunctionType, CaptureError] = {}
         self._guards: dict[str, str] = {}
         self._watched: dict[str, Callable[[], str]] = {}
+        self._calls: dict[int, Gen[Any] | Select] = {}
         self.facts = FunctionFacts(self.find)
 
     def finish(self) -> Captured:
@@ -132,6 +135,11 @@ class ModuleCapture:
         while wanted in self.module.functions:
             wanted, number = f"{name}_{number}", number + 1
         return wanted
+
+    def serial_of(self, call: Gen[Any] | Select) -> int:
+        """Return the number of a call that the module holds; those made in programs are above."""
+        self._calls[call.serial] = call
+        return -1 - list(self._calls).index(call.serial)
 
     # Guards.
 
@@ -232,6 +240,7 @@ class FunctionCapture(Patterns):
         end = self.end_node()
         self._return([self.store.contents[self.effect], self.content(self.root, end), value], end)
         made.body.ops = self.block.ops
+        drop_unread(made.body, self.hidden_reads)
         prune(made.body)
 
     def walk_helper(self, made: Function) -> None:

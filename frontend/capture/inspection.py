@@ -13,6 +13,7 @@ from lmc.frontend.capture.environment import WORDS
 from lmc.frontend.capture.frame import MISSING, Frame, local_names
 from lmc.frontend.capture.source import FunctionNode, Source
 from lmc.ir.evaluate import MUTATORS
+from lmc.ir.expressions import Expression
 from lmc.ir.types import is_attr
 
 CHANGING = frozenset({
@@ -44,6 +45,8 @@ class FunctionFacts:
         return self._language[function]
 
     def _is_language(self, obj: Any) -> bool:
+        if isinstance(obj, Expression):
+            return True
         if isinstance(obj, FunctionType):
             if obj in WORDS:
                 return True
@@ -83,6 +86,8 @@ class FunctionFacts:
 def digest_of(value: Any) -> str:
     """Return a short digest of a constant."""
     text = json.dumps(value, sort_keys=True) if is_attr(value) else f"<{type(value).__name__}>"
+    if isinstance(value, Expression):
+        text = repr(value)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 

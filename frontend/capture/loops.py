@@ -16,6 +16,7 @@ from lmc.frontend.capture.values import (
     Element,
     Iterable,
     Known,
+    Pieces,
     Plain,
     Ref,
     Tuple,
@@ -83,8 +84,12 @@ class Loops(PieceBuilder):
 
         return Iterable(keys.items, bind, keys.watched)
 
-    def zipped(self, parts: Sequence[Abstract], node: ast.AST, *, strict: bool = False) -> Iterable:
+    def zipped(self, parts: Sequence[Abstract], node: ast.AST, *, strict: bool = False) -> Abstract:
         """Loop over several things at once; `strict` ones must be equally long."""
+        known = [part.items for part in parts if isinstance(part, Tuple)]
+        if len(known) == len(parts) and any(map(_has_pieces, parts)):
+            if not strict or len(set(map(len, known))) == 1:
+                return Tuple(tuple(map(Tuple, zip(*known, strict=False))))
         inner = [self.iterable(part, node) for part in parts]
         operands = [part.items for part in inner]
         named = {}
@@ -100,8 +105,11 @@ class Loops(PieceBuilder):
 
         return Iterable(items, bind, tuple(cell for part in inner for cell in part.watched))
 
-    def enumerated(self, value: Abstract, start: Abstract, node: ast.AST) -> Iterable:
+    def enumerated(self, value: Abstract, start: Abstract, node: ast.AST) -> Abstract:
         """Loop over items with their numbers."""
+        if isinstance(value, Tuple) and _has_pieces(value) and isinstance(start, Known):
+            pairs = enumerate(value.items, start.value)
+            return Tuple(tuple(Tuple((Known(number), item)) for number, item in pairs))
         inner = self.iterable(value, node)
         operands = [inner.items]
         if start != Known(0):
@@ -143,6 +151,9 @@ class Loops(PieceBuilder):
         body: Callable[[Abstract], Known | Plain],
     ) -> None:
         """Loop over a value; `body` gets the item and returns whether to go on."""
+        if isinstance(value, Tuple) and _has_pieces(value):
+            self._for_each_known(value.items, node, body)
+            return
         items = self.iterable(value, node)
         depth = len(self.iterated)
         self.iterated += items.watched
@@ -153,6 +164,18 @@ class Loops(PieceBuilder):
 
         self.loop(node, items.items, walk)
         del self.iterated[depth:]
+
+    def _for_each_known(
+        self,
+        items: tuple[Abstract, ...],
+        node: ast.AST,
+        body: Callable[[Abstract], Known | Plain],
+    ) -> None:
+        """Loop over items that exist while the program is captured: the body once for each."""
+        if not items:
+            return
+        go_on = body(items[0])
+        self.branch(node, go_on, lambda: self._for_each_known(items[1:], node, body), lambda: None)
 
     def check_not_iterated(self, place: Abstract, node: ast.AST) -> None:
         """Break where the length of something changes while it is looped over."""
@@ -300,6 +323,13 @@ class Loops(PieceBuilder):
         """Forget the names of a frame that has ended."""
         for key in [key for key in self.store.names if key[0] == frame.id]:
             del self.store.names[key]
+
+
+def _has_pieces(value: Abstract) -> bool:
+    """Whether a value is a tuple with expressions of the language in it."""
+    return isinstance(value, Tuple) and any(
+        isinstance(item, Pieces) or _has_pieces(item) for item in value.items
+    )
 
 
 def item_type(items: Value) -> Type:

@@ -21,6 +21,8 @@ from lmc.frontend.capture.values import (
     Cell,
     Element,
     Known,
+    Piece,
+    Pieces,
     Plain,
     Ref,
     Tuple,
@@ -31,7 +33,7 @@ from lmc.frontend.capture.values import (
     same,
 )
 from lmc.ir.core import Value
-from lmc.ir.types import PY, STATE, Type
+from lmc.ir.types import BOOL, PY, STATE, Type
 
 Fresh = Callable[[Type], Value]
 
@@ -80,6 +82,15 @@ class TupleShape(Shape):
 
 
 @dataclass(frozen=True, slots=True)
+class PiecesShape(Shape):
+    """One of two things to append, by the path taken."""
+
+    left: Pieces
+    right: Pieces
+    node: ast.expr
+
+
+@dataclass(frozen=True, slots=True)
 class CalledShape(Shape):
     """A nested program's state and value."""
 
@@ -104,6 +115,7 @@ class Merger:
     right: Store
     aliases: Aliases
     reuse: dict[Cell, Sources] = field(default_factory=dict)
+    is_loop: bool = False
     cells: dict[Cell, Sources] = field(default_factory=dict)
     _pairs: dict[tuple[object, ...], Cell] = field(default_factory=dict)
 
@@ -122,6 +134,8 @@ class Merger:
                 self.shape(left.state, right.state, before.state),
                 self.shape(left.value, right.value, before.value),
             )
+        if isinstance(left, Pieces) and isinstance(right, Pieces) and not self.is_loop:
+            return PiecesShape(left, right, (left.parts or right.parts)[0].node)
         if isinstance(left, Element) or isinstance(right, Element):
             found = self._elements(left, right, entry)
             if found is not None:
@@ -219,6 +233,13 @@ def instantiate(shape: Shape, fresh: Fresh) -> Abstract:
             return Element(container, made, kind)
         case TupleShape(items):
             return Tuple(tuple(instantiate(item, fresh) for item in items))
+        case PiecesShape(left, right, node):
+            test = fresh(BOOL)
+            options = tuple(
+                side.with_values(iter([fresh(_joined_type(value)) for value in side.values()]))
+                for side in (left, right)
+            )
+            return Pieces((Piece("either", node, test=test, options=options),))
         case CalledShape(state, value):
             made = instantiate(state, fresh)
             assert isinstance(made, Ref)
@@ -247,6 +268,14 @@ def scalars(shape: Shape, side: Abstract, emitter: Emitter, node: ast.AST) -> li
                 for item, inner in zip(items, inner_sides, strict=True)
                 for value in scalars(item, inner, emitter, node)
             ]
+        case PiecesShape(left, right):
+            assert isinstance(side, Pieces)
+            found = [emitter.constant(side is left, node)]
+            for option in (left, right):
+                for value in option.values():
+                    is_there = option is side
+                    found.append(value if is_there else _absent(value, emitter, node))
+            return found
         case CalledShape(state, value):
             if not isinstance(side, Called):
                 return [*scalars(value, Undefined("a result"), emitter, node)]
@@ -256,6 +285,17 @@ def scalars(shape: Shape, side: Abstract, emitter: Emitter, node: ast.AST) -> li
             ]
         case _:
             return []
+
+
+def _joined_type(value: Value) -> Type:
+    """Return the type of a value in an expression that only one path makes."""
+    return BOOL if value.type == BOOL else PY
+
+
+def _absent(value: Value, emitter: Emitter, node: ast.AST) -> Value:
+    """Return what stands for a value on the path that does not make it; nobody reads it."""
+    absent = Known(False) if value.type == BOOL else Undefined("an expression")
+    return emitter.raw(absent, node)
 
 
 def wide_enough(shape: Shape | None, wanted: Shape) -> bool:

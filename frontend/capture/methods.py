@@ -19,6 +19,7 @@ from lmc.frontend.capture.values import (
     HostObject,
     Known,
     Method,
+    Pieces,
     Plain,
     ProgramRef,
     Ref,
@@ -316,7 +317,10 @@ class Methods(States):
         """Carry out `place[key] = value`."""
         self.check_usable(place, node)
         if is_state(place):
-            name = key.value if isinstance(key, Known) else self.read(key, node)
+            if isinstance(key, Pieces):
+                name: str | Value | None = self.name_of_call(key, node)
+            else:
+                name = key.value if isinstance(key, Known) else self.read(key, node)
             self.set_variable(place, name, value, node)
             return
         if not isinstance(place, (Ref, Element)):

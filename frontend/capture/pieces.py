@@ -4,12 +4,14 @@ import ast
 import operator
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn
 
 from lmc.errors import CompileError, UsageError
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.expressions import Expressions
 from lmc.frontend.capture.frame import MISSING
+from lmc.frontend.capture.unread import META_SUFFIX, hidden_name
 from lmc.frontend.capture.values import (
     Abstract,
     Element,
@@ -35,6 +37,8 @@ from lmc.ir.expressions import (
     CHOICES_METHODS,
     GEN_PARAMS,
     SELECT_PARAMS,
+    UNNAMED_HINT,
+    UNNAMED_KEY,
 )
 from lmc.ir.reasoning import REASONING_NAME, SPLIT_REASONING
 from lmc.ir.types import BOOL, FLOAT, INT, META, PY, STATE, TEXT, Attr, Type, list_of
@@ -137,7 +141,8 @@ class PieceBuilder(Expressions):
         if is_quoted or word == "gen_string":
             self._quote(params, dict(dynamic), node)
         self._check_together(params, node)
-        made = Piece("gen", node, name=name, params=tuple(params.items()), dynamic=tuple(dynamic))
+        made = Piece("gen", node, name=name, params=tuple(params.items()), dynamic=tuple(dynamic),
+                     serial=self.fresh_id())  # fmt: skip
         return Pieces((made,))
 
     def _quote(self, params: dict[str, Attr], dynamic: dict[str, Value], node: ast.Call) -> None:
@@ -155,13 +160,9 @@ class PieceBuilder(Expressions):
         model_type = self.static(given["model_type"]) if "model_type" in given else None
         try:
             kind = reasoning_kind(model_type)
-            for part in parts:
-                late = {name: MISSING for name, _ in part.dynamic}
-                check_splits(dict(part.params) | late)
+            return Pieces(tuple(_separated(part, kind) for part in parts))
         except UsageError as error:
             self._refuse(node, error.message, error.hint)
-        marked = (replace(p, reasoning=kind) if p.kind == "gen" else p for p in parts)
-        return Pieces(tuple(marked))
 
     def _select(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         if "choices" not in given:
@@ -181,7 +182,7 @@ class PieceBuilder(Expressions):
             self._refuse(given["temperature"], "select takes the likeliest choice; its temperature "
                          f"must be 0, not {params['temperature']!r}", "leave it out")  # fmt: skip
         made = Piece("select", node, name=name, params=tuple(params.items()),
-                     dynamic=tuple(dynamic), choices=value)  # fmt: skip
+                     dynamic=tuple(dynamic), choices=value, serial=self.fresh_id())  # fmt: skip
         return Pieces((made,))
 
     def _params(
@@ -208,7 +209,7 @@ class PieceBuilder(Expressions):
         ordered = [(key, dynamic[key]) for key in known if key in dynamic]
         return params, ordered, name
 
-    def _refuse(self, node: ast.expr, message: str, hint: str | None) -> NoReturn:
+    def _refuse(self, node: ast.AST, message: str, hint: str | None) -> NoReturn:
         """Raise the error of a call that is wrong in whatever mode the program runs."""
         raise CompileError(message, hint=hint, location=self.locate(node))
 
@@ -249,7 +250,32 @@ class PieceBuilder(Expressions):
                 self.fail(node, f"a variable's name is text, not {value!r}", "quote the name")
             return value
         found = self.expression(node)
+        if isinstance(found, Pieces):
+            return self.name_of_call(found, node)
         return found.value if isinstance(found, Known) else self.read(found, node)
+
+    def name_of_call(self, pieces: Pieces, node: ast.AST) -> str | Value:
+        """Return the name of the variable that a generation or choice sets."""
+        part = self.only_call(pieces, node)
+        if part.kind == "either":
+            assert part.test is not None
+            sides = [partial(self._named_value, option, node) for option in part.options]
+            return self.read(self.choose(node, Plain(part.test), *sides), node)
+        if part.name is None:
+            self._refuse(node, UNNAMED_KEY, UNNAMED_HINT)
+        return part.name
+
+    def _named_value(self, pieces: Pieces, node: ast.AST) -> Abstract:
+        name = self.name_of_call(pieces, node)
+        return Plain(name) if isinstance(name, Value) else Known(name)
+
+    def only_call(self, pieces: Pieces, node: ast.AST) -> Piece:
+        """Return the one call that an expression is; other expressions name no variable."""
+        part = pieces.parts[0] if len(pieces.parts) == 1 else None
+        if part is None or part.kind not in ("gen", "select", "either") or part.reasoning:
+            self._refuse(node, "a variable's name is a str, or its gen or select, not something "
+                         "else to append", "keep the gen under a name of its own")  # fmt: skip
+        return part
 
     def _type_param(self, node: ast.expr) -> Any:
         """Return the type of generated values that an expression of live objects names."""
@@ -305,9 +331,20 @@ class PieceBuilder(Expressions):
         state = self.raw(place, node)
         hint = state.hint
         for part in pieces.parts:
+            if part.kind == "either":
+                self.write(place, state, node)
+                self._append_either(place, part, node)
+                state = self.raw(place, node)
+                continue
             state = self._append_part(state, part)
             state.hint = hint
         self.write(place, state, node)
+
+    def _append_either(self, place: Abstract, part: Piece, node: ast.AST) -> None:
+        """Append one of two expressions, by the path that the program took before."""
+        assert part.test is not None
+        sides = [partial(self.append, place, option, node) for option in part.options]
+        self.branch(node, Plain(part.test), *sides)
 
     def _append_part(self, state: Value, part: Piece) -> Value:
         node = part.node
@@ -341,7 +378,25 @@ class PieceBuilder(Expressions):
         made[1].hint = part.name if isinstance(part.name, str) and part.name.isidentifier() else ""
         made[1].hint = made[1].hint or "text"
         made[2].hint = "meta"
-        return self._answer_alone(state, made[1], part) if part.reasoning else made[0]
+        if part.reasoning:
+            return self._answer_alone(state, made[1], part)
+        if part.name is None:
+            return self._remember(made[0], made[1], part, made[2])
+        return made[0]
+
+    def _remember(
+        self, state: Value, value: Value, part: Piece, meta: Value | None = None
+    ) -> Value:
+        """Keep the value and meta dict of an unnamed call for reads by its expression.
+
+        They are hidden variables; `drop_unread` takes away those that nobody reads.
+        """
+        named = [(value, hidden_name(part))]
+        if meta is not None:
+            named.append((meta, hidden_name(part, META_SUFFIX)))
+        for held, name in named:
+            state = self.emit("lm.set", [state, held], [STATE], part.node, name=name)[0]
+        return state
 
     def _answer_alone(self, before: Value, text: Value, part: Piece) -> Value:
         """Append to the state before a generation what follows its reasoning."""
@@ -349,6 +404,8 @@ class PieceBuilder(Expressions):
         reasoning, answer = self._reasoning_of(text, part)
         state = self.emit("lm.tick", [before], [STATE], node, n=1)[0]
         state = self.emit("lm.extend", [state, answer], [STATE], node)[0]
+        if part.name is None:
+            return self._remember(state, answer, part)
         for value, ending in ((answer, ""), (reasoning, REASONING_NAME)):
             if isinstance(part.name, Value):
                 operands = [part.name, self.constant(ending, node)]
@@ -365,6 +422,20 @@ class PieceBuilder(Expressions):
         operands = [text, self.constant(part.reasoning, node)]
         both = self.emit("val.call", operands, [PY], node, callee=SPLIT_REASONING)[0]
         return self.emit("val.unpack", [both], [TEXT] * 2, node)
+
+
+def _separated(part: Piece, kind: str) -> Piece:
+    """Mark a piece's generations; raises UsageError for one that cannot be split."""
+    if part.kind == "either":
+        options = (
+            Pieces(tuple(_separated(inner, kind) for inner in option.parts))
+            for option in part.options
+        )
+        return replace(part, options=tuple(options))
+    if part.kind != "gen":
+        return part
+    check_splits(dict(part.params) | {name: MISSING for name, _ in part.dynamic})
+    return replace(part, reasoning=kind)
 
 
 def _gen_type(params: dict[str, Any], dynamic: Sequence[Attr]) -> Type:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from lmc.frontend.capture.emitter import is_state, kind_of
 from lmc.frontend.capture.loops import Loops
+from lmc.frontend.capture.unread import META_SUFFIX, hidden_name
 from lmc.frontend.capture.values import (
     FAMILY,
     GROUP,
@@ -97,6 +98,8 @@ class States(Loops):
         self, op: str, state: Abstract, name: Abstract, node: ast.AST
     ) -> Value:
         """Read something of a variable of a state, by a name that may be known at run time."""
+        if isinstance(name, Pieces):
+            return self._call_op(op, state, self.only_call(name, node), node)
         operands = [self._state_content(state, node)]
         attributes: dict[str, Attr] = {}
         if isinstance(name, Known):
@@ -109,6 +112,24 @@ class States(Loops):
         if isinstance(name, Known) and op == "lm.get" and name.value.isidentifier():
             made.hint = name.value
         return made
+
+    def _call_op(self, op: str, state: Abstract, part: Piece, node: ast.AST) -> Value:
+        """Do what `variable_op` does for the variable of a generation or choice."""
+        if part.kind == "either":
+            assert part.test is not None
+            sides = [
+                lambda option=option: Plain(self.variable_op(op, state, option, node))
+                for option in part.options
+            ]
+            return self.read(self.choose(node, Plain(part.test), *sides), node)
+        if part.name is not None:
+            name = Plain(part.name) if isinstance(part.name, Value) else Known(part.name)
+            return self.variable_op(op, state, name, node)
+        if isinstance(state, Called):
+            self.name_of_call(Pieces((part,)), node)  # which tells that it has none
+        hidden = hidden_name(part, META_SUFFIX if op == "lm.meta" else "")
+        self.hidden_reads.add(hidden)
+        return self.variable_op("lm.get" if op == "lm.meta" else op, state, Known(hidden), node)
 
     def named_op(self, op: str, state: Abstract, name: ast.expr, node: ast.AST) -> Value:
         """Do what `variable_op` does for a name in the source."""

@@ -6,8 +6,8 @@ refer to the cell, so that two names for one object stay two names for one objec
 """
 
 import ast
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lmc.ir.core import Value
@@ -206,10 +206,22 @@ class Pieces(Abstract):
 
     parts: tuple["Piece", ...]
 
+    def values(self) -> list[Value]:
+        """Return the SSA values in it."""
+        return [value for part in self.parts for value in part.values()]
+
+    def with_values(self, values: Iterator[Value]) -> "Pieces":
+        """Return the same with other SSA values."""
+        return Pieces(tuple(part.with_values(values) for part in self.parts))
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of `Pieces`: kind 'text', 'gen', 'select', 'begin', 'end' or 'control'."""
+    """One part of `Pieces`: 'text', 'gen', 'select', 'begin', 'end', 'control' or 'either'.
+
+    `serial` tells unnamed calls apart that are read by their expression. An 'either' is
+    what the first of `options` says where `test` holds, else what the second says.
+    """
 
     kind: str
     node: ast.expr
@@ -220,6 +232,31 @@ class Piece:
     dynamic: tuple[tuple[str, Value], ...] = ()
     choices: Value | None = None
     reasoning: str = ""
+    serial: int = 0
+    test: Value | None = None
+    options: tuple["Pieces", ...] = ()
+
+    def values(self) -> list[Value]:
+        """Return the SSA values in it, in the order in which `with_values` takes them."""
+        found = [self.text, self.name, *(value for _, value in self.dynamic), self.choices]
+        own = [value for value in (*found, self.test) if isinstance(value, Value)]
+        return [*own, *(value for option in self.options for value in option.values())]
+
+    def with_values(self, values: Iterator[Value]) -> "Piece":
+        """Return the same with other SSA values."""
+
+        def new(old: Any) -> Any:
+            return next(values) if isinstance(old, Value) else old
+
+        return replace(
+            self,
+            text=new(self.text),
+            name=new(self.name),
+            dynamic=tuple((key, next(values)) for key, _ in self.dynamic),
+            choices=new(self.choices),
+            test=new(self.test),
+            options=tuple(option.with_values(values) for option in self.options),
+        )
 
 
 @dataclass(frozen=True, slots=True)

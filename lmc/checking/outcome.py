@@ -97,7 +97,7 @@ def meaning_aspects(meaning: Meaning) -> dict[str, str]:
     metas = {name: state.metas[name].value for name in state.variables if name in state.metas}
     return {
         "value": shown(meaning.value),
-        "variables": shown({name: held.value for name, held in state.variables.items()}),
+        "variables": shown({name: held.value for name, held in state.named_variables.items()}),
         "text": state.text,
         "messages": shown(state.messages),
         "meta": shown(metas),

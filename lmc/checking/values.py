@@ -17,7 +17,7 @@ def shown(value: Any) -> str:
     A prompt state counts by what can be seen of it, whichever class holds it.
     """
     if isinstance(value, Prompt):
-        held = {name: item.value for name, item in value.variables.items()}
+        held = {name: item.value for name, item in value.named_variables.items()}
         return f"<state {value.text!r} {shown(value.messages)} {shown(held)}>"
     if hasattr(value, "variables") and hasattr(value, "messages"):
         return f"<state {value.text()!r} {shown(value.messages())} {shown(value.variables)}>"

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lmc.ir.core import Op, Value
+from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT
 from lmc.passes.lint.context import CALLS, Context
 from lmc.passes.lint.finding import MAYBE_UNSET_VARIABLE, UNSET_VARIABLE, Finding, found
 from lmc.passes.lint.names import set_name
@@ -24,19 +25,26 @@ def unset_variables(context: Context) -> Iterator[Finding]:
         name = op.attributes.get("name")
         if not isinstance(name, str) or name in asked or asks_late:
             continue
+        is_hidden = name.startswith(HIDDEN)
         names = context.names.at(op.operands[0])
         if names.possible is not None and name not in names.possible:
-            known = ", ".join(sorted(names.possible))
+            known = ", ".join(sorted(n for n in names.possible if not n.startswith(HIDDEN)))
+            if is_hidden:
+                yield found(UNSET_VARIABLE, op.location, NO_VALUE, NO_VALUE_HINT)
+                continue
             yield found(
                 UNSET_VARIABLE, op.location, f"no variable '{name}' is set here",
                 f"there are: {known}" if known else "generate it, or set it, before",
             )  # fmt: skip
         elif names.likely is not None and name not in names.likely:
             if not _is_correlated(op, _setting_branches(name, context), context):
+                shown = "this generation" if is_hidden else f"'{name}'"
+                done = "appended" if is_hidden else "set"
                 yield found(
                     MAYBE_UNSET_VARIABLE, op.location,
-                    f"'{name}' is not set on every way that leads here",
-                    f"set it on the other branch too, or ask first: '{name}' in s",
+                    f"{shown} is not {done} on every way that leads here",
+                    f"do it on the other branch too, or ask first: "
+                    f"{'it' if is_hidden else shown} in s",
                 )  # fmt: skip
 
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 from lmc.ir.calls import TextPiece
 from lmc.runtime.executor.feed import Feed
 from lmc.runtime.executor.session import Job
-from lmc.runtime.result import CallRecord, Readings, RunResult, RunState, RunUsage
+from lmc.runtime.result import CallRecord, Key, R, Readings, RunResult, RunState, RunUsage, named
 
 if TYPE_CHECKING:
     import asyncio
 
 
-class RunHandle(Readings):
+class RunHandle(Readings[R]):
     """A run in progress. Reading a value waits for the end and raises what the run failed with.
 
     As a context manager it cancels the run on the way out, if it has not ended.
@@ -30,7 +30,7 @@ class RunHandle(Readings):
         return self.result().state
 
     @property
-    def value(self) -> Any:
+    def value(self) -> R:  # type: ignore[override]
         """What the program returned."""
         return self.result().value
 
@@ -47,7 +47,7 @@ class RunHandle(Readings):
     def __repr__(self) -> str:
         return f"<run {'ended' if self.is_done else 'in progress'}>"
 
-    def __enter__(self) -> "RunHandle":
+    def __enter__(self) -> "RunHandle[R]":
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -58,7 +58,7 @@ class RunHandle(Readings):
         """Whether the run has ended, by success or failure."""
         return self._job.is_ended
 
-    def result(self, timeout: float | None = None) -> RunResult:
+    def result(self, timeout: float | None = None) -> RunResult[R]:
         """Wait for the end and return the result.
 
         Args:
@@ -89,7 +89,7 @@ class RunHandle(Readings):
 
     # -- streams ---------------------------------------------------------------------------
 
-    def text_iter(self, var_name: str | None = None) -> Iterator[str]:
+    def text_iter(self, var_name: Key | None = None) -> Iterator[str]:
         """Yield the text as it comes, in pieces that join to it.
 
         Args:
@@ -100,18 +100,19 @@ class RunHandle(Readings):
             RunError: the program failed; raised after the pieces that came before.
         """
         seen, is_over = 0, False
+        name = None if var_name is None else named(var_name)
         while not is_over:
             try:
-                pieces, is_over = self._feed.wait(var_name, seen)
+                pieces, is_over = self._feed.wait(name, seen)
             except KeyboardInterrupt:
                 self.cancel()
                 raise
             seen += len(pieces)
             yield from pieces
-        yield from self._rest(var_name, seen)
+        yield from self._rest(name, seen)
 
     async def text_async_iter(
-        self, var_name: str | None = None, return_meta_data: bool = False
+        self, var_name: Key | None = None, return_meta_data: bool = False
     ) -> AsyncIterator[Any]:
         """Yield the text as `text_iter` does, for asyncio.
 
@@ -123,14 +124,15 @@ class RunHandle(Readings):
         import asyncio
 
         seen, is_over = 0, False
+        name = None if var_name is None else named(var_name)
         changed = asyncio.Event()
         loop = asyncio.get_running_loop()
         leave = self._feed.subscribe(lambda: _tell(loop, changed))
-        with_meta = return_meta_data and var_name is not None
+        with_meta = return_meta_data and name is not None
         try:
             while not is_over:
                 changed.clear()
-                pieces, is_over = self._feed.look(var_name, seen)
+                pieces, is_over = self._feed.look(name, seen)
                 seen += len(pieces)
                 for piece in pieces:
                     yield (str(piece), _meta_of(piece)) if with_meta else piece
@@ -138,7 +140,7 @@ class RunHandle(Readings):
                     await changed.wait()
         finally:
             leave()
-        for piece in self._rest(var_name, seen):
+        for piece in self._rest(name, seen):
             yield (piece, {}) if with_meta else piece
 
     def _rest(self, var_name: str | None, seen: int) -> list[str]:
@@ -151,10 +153,10 @@ class RunHandle(Readings):
         text = result.text() if var_name is None else str(result[var_name])
         return [text] if text else []
 
-    def __await__(self) -> Generator[Any, None, RunResult]:
+    def __await__(self) -> Generator[Any, None, RunResult[R]]:
         return self._wait_async().__await__()
 
-    async def _wait_async(self) -> RunResult:
+    async def _wait_async(self) -> RunResult[R]:
         """Wait without blocking the event loop; a cancelled task cancels the run."""
         import asyncio
 

@@ -13,6 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ROOT / "tests" / "programs"
 MINE = {
     ("control.py", "maybe_undefined"): {"LMC502"},  # what it is about
+    ("keys.py", "missing"): {"LMC502"},  # what it is about
     ("control.py", "asserts"): {"LMC203"},  # begins with a generation
 }
 """Programs of the tests that hold a mistake on purpose; none of them is a shape."""
