@@ -1,4 +1,4 @@
-"""The command line: compile, run, ir, viz, check, lint, pull.
+"""The command line: compile, run, ir, viz, explain, check, lint, pull.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the program failed,
 2 wrong use, 3 could not compile, 130 interrupted.
@@ -174,6 +174,21 @@ def viz(source: str, kind: str, output: Path | None, passes: str | None) -> None
         return
     write_text(output, text)
     click.echo(f"wrote {output}", err=True)
+
+
+@cli.command(short_help="Say what a program will cost, by line.")
+@click.argument("program")
+@model_option
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
+              help="An argument that is known; others may be anything.")  # fmt: skip
+@passes_option
+def explain(
+    program: str, model: str | None, arguments: tuple[str, ...], passes: str | None
+) -> None:
+    """Bound the tokens and steps of PROGRAM (prog.py, prog.py:name or an artifact)."""
+    from lmc.explain import explain_source
+
+    click.echo(str(explain_source(program, model, pipeline(passes), arguments)))
 
 
 @cli.command(short_help="Check that a program runs alike in every mode.")

@@ -1,0 +1,235 @@
+"""What a generation and a choice cost, and what is known of their results."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from lmc.errors import LmcError
+from lmc.ir.core import Op
+from lmc.ir.interpreter_calls import check_choices, gen_request, unconditional_call
+from lmc.passes.cost.contexts import Gap, Symbol, spellings
+from lmc.passes.cost.intervals import Interval, exactly, hull
+from lmc.passes.cost.prompts import AbstractPrompt, TextRun, generated, name_of
+from lmc.passes.cost.tally import Cost
+from lmc.passes.cost.values import (
+    NUMBER_SIZE,
+    Abstract,
+    Items,
+    alternatives,
+    one_of,
+)
+
+if TYPE_CHECKING:
+    from lmc.passes.cost.walk import CostWalk, Scene
+
+ONCE = exactly(1)
+
+RESPELLED = 2
+"""How many tokens a generated one may become when its text is encoded anew, in another place.
+
+Taken for granted: a tokenizer's own encoding of a text is as a rule the shortest, so text of n
+sampled tokens needs about n. tests/passes/test_cost.py counts it on random tokens.
+"""
+
+BORDER = 4
+"""Tokens that the two ends of such a text may add."""
+
+
+def gen_cost(
+    walk: "CostWalk", op: Op, operands: list[Abstract], defaults: Mapping[str, Any], scene: "Scene"
+) -> list[Abstract]:
+    """Count a generation and return state, value and meta."""
+    prompt: AbstractPrompt = operands[0].value
+    params, name, is_named = _parameters(op, operands[1:])
+    ready = max(scene.after, prompt.ready, *(operand.ready for operand in operands))
+    try:
+        request = gen_request(params, defaults, walk.target.tokenizer)
+    except LmcError:
+        request = gen_request({}, {}, walk.target.tokenizer)  # the run fails here at no cost
+    if params.pop("max_tokens", None) is UNKNOWN:
+        scene.tally.unbounded[op.location] = "max_tokens is not known"
+        tokens = Interval(0, math.inf)
+    else:
+        tokens = Interval(request.sampling.min_tokens, request.sampling.max_tokens)
+    symbols = prompt.symbols(walk.encoder, stable=False)
+    is_empty = not symbols
+    symbols = symbols or [walk.target.tokenizer.empty_context_id]
+    _charge(op, symbols, len(symbols) - 1, tokens, request.samples, scene)
+    done = ready + tokens.high
+    text_size = RESPELLED * tokens.high + BORDER
+    values = [
+        walk.serials.unknown(_value_size(request.kind, text_size)) for _ in range(request.samples)
+    ]
+    value = values[0] if request.samples == 1 else Items(tuple(Abstract(v, done) for v in values))
+    run = generated(walk.serials.next(), tokens)
+    if is_empty:
+        # It stood behind the id that stands in for an empty context; later ones begin with it.
+        run = replace(run, prefill=tokens)
+    prompt = prompt.append_run(run, text_size, done)
+    tail = _tail_size(walk, request.sampling)
+    if tail:
+        prompt = prompt.append(Gap(walk.serials.next(), tail), 0)
+    result = Abstract(value, done)
+    if is_named:
+        prompt = prompt.set(name, result, has_meta=True)
+    return [Abstract(prompt, done), result, Abstract(walk.serials.unknown(math.inf), done)]
+
+
+UNKNOWN = object()
+"""Stands for a parameter whose value is not known."""
+
+
+def _parameters(op: Op, dynamic: Sequence[Abstract]) -> tuple[dict[str, Any], str | None, bool]:
+    """Return the known parameters, the variable's name if it is known, and whether there is one."""
+    params: dict[str, Any] = dict(op.attributes["params"])  # type: ignore[arg-type]
+    name, is_named = op.attributes.get("name"), "name" in op.attributes
+    names: Any = op.attributes["dynamic"]
+    for key, given in zip(names, dynamic, strict=True):
+        values = alternatives(given.value)
+        if key == "name":
+            found = name_of(given)
+            name, is_named = (found[0] if found and len(found) == 1 else None), True
+        elif values is None or len(values) != 1:
+            params[key] = UNKNOWN
+            if key == "max_tokens" and values and all(type(v) is int for v in values):
+                params[key] = max(values)
+        else:
+            params[key] = values[0]
+    known = {key: value for key, value in params.items() if value is not UNKNOWN}
+    if params.get("max_tokens") is UNKNOWN:
+        known["max_tokens"] = UNKNOWN
+    return known, name, is_named  # type: ignore[return-value]
+
+
+def _charge(
+    op: Op, symbols: Sequence[Symbol], limit: int, tokens: Interval, samples: int, scene: "Scene"
+) -> None:
+    """Count calls on one context; at least the tokens from place `limit` on are computed."""
+    prefill, held = scene.computed.missing(symbols)
+    least = len(symbols) - limit
+    first = Interval(max(prefill.low, least), max(prefill.high, least))
+    more = samples - 1
+    decode = Interval(tokens.low * samples, tokens.high * samples)
+    scene.tally.add(
+        op.location,
+        Cost(
+            exactly(samples),
+            first + exactly(more * least),
+            decode,
+            Interval(0, held + decode.high),
+        ),
+    )
+    scene.computed.add(symbols)
+
+
+def _value_size(kind: str, text_size: float) -> float:
+    if kind in ("int", "bool"):
+        return max(text_size, 5)
+    return max(text_size, NUMBER_SIZE) if kind != "str" else text_size
+
+
+def _tail_size(walk: "CostWalk", sampling: Any) -> float:
+    """Return the most bytes of text that a cut inside the last token can leave in the prompt."""
+    tail = walk.encoder.longest_broken_head
+    if sampling.stop_regex:
+        return walk.encoder.longest_piece
+    return max(tail, walk.encoder.longest_head(sampling.stop)) if sampling.stop else tail
+
+
+def select_cost(
+    walk: "CostWalk", op: Op, operands: list[Abstract], scene: "Scene"
+) -> list[Abstract]:
+    """Count a choice and return state, value and meta."""
+    prompt: AbstractPrompt = operands[0].value
+    params, name, is_named = _parameters(op, operands[2:])
+    ready = max(scene.after, prompt.ready, *(operand.ready for operand in operands))
+    lists = alternatives(operands[1].value)
+    try:
+        choices, method = check_choices(lists[0] if lists and len(lists) == 1 else None, params)
+    except LmcError:
+        return _unknown_choice(walk, op, operands, scene, name if is_named else "")
+    if len(choices) > 1:
+        scene.tally.add(op.location, _score_cost(walk, prompt, choices, scene))
+        if method == "unconditional_likelihood_normalized":
+            call = unconditional_call(walk.target.tokenizer, choices, "")
+            options = [list(option) for option in call.options]
+            scene.tally.add(op.location, _tree_cost(list(call.context), options, scene))
+    value = one_of(choices, walk.serials)
+    chosen = Abstract(value, ready)
+    prompt = prompt.append_value(chosen, walk.serials)
+    if is_named:
+        prompt = prompt.set(name, chosen, has_meta=True)
+    return [Abstract(prompt, ready), chosen, Abstract(walk.serials.unknown(math.inf), ready)]
+
+
+def _unknown_choice(
+    walk: "CostWalk", op: Op, operands: list[Abstract], scene: "Scene", name: str | None
+) -> list[Abstract]:
+    prompt: AbstractPrompt = operands[0].value
+    scene.tally.unbounded[op.location] = "the choices are not known"
+    endless = Interval(0, math.inf)
+    scene.tally.add(op.location, Cost(ONCE, endless, Interval(), endless))
+    chosen = Abstract(walk.serials.unknown(math.inf), prompt.ready)
+    prompt = prompt.append_value(chosen, walk.serials)
+    if name != "":
+        prompt = prompt.set(name, chosen, has_meta=True)
+    return [Abstract(prompt, prompt.ready), chosen, chosen]
+
+
+def _score_cost(
+    walk: "CostWalk", prompt: AbstractPrompt, choices: Sequence[str], scene: "Scene"
+) -> Cost:
+    """Count a scoring: the stable context, and below it every distinct token of the options."""
+    encoder = walk.encoder
+    runs, text = prompt.runs, [""]
+    if runs and isinstance(runs[-1], TextRun):
+        known = spellings(runs[-1].parts)
+        if known is None:
+            return _bounded_score(walk, prompt, choices, scene)
+        runs, text = runs[:-1], known
+    costs = []
+    ends: list[set[int]] = []
+    for spelled in text:
+        before = AbstractPrompt(runs=runs).append(spelled, 0)
+        context = before.symbols(encoder, stable=True)
+        context = context or [walk.target.tokenizer.empty_context_id]
+        options = [_option(walk, runs, spelled, choice) for choice in choices]
+        way = scene.fork(0)
+        costs.append(_tree_cost(context, options, way))
+        ends.append(way.computed.known)
+    scene.computed.known = set.intersection(*ends)
+    return Cost(ONCE, hull(c.prefill for c in costs), Interval(), hull(c.held for c in costs))
+
+
+def _option(walk: "CostWalk", runs: Sequence[Any], text: str, choice: str) -> list[int]:
+    tokenizer, first = walk.target.tokenizer, not runs
+    stable = tokenizer.stable_len(text, first=first) if text else 0
+    return tokenizer.encode(text + choice, first=first)[stable:]
+
+
+def _tree_cost(context: list[Symbol], options: Sequence[Sequence[int]], scene: "Scene") -> Cost:
+    prefill, held, needs_context = Interval(), 0.0, 1
+    for option in sorted({tuple(option[:-1]) for option in options if option}):
+        symbols = [*context, *option]
+        missing, more = scene.computed.missing(symbols)
+        least = needs_context + (len(option) if needs_context else 0)
+        prefill += Interval(max(missing.low, least), max(missing.high, least))
+        held += more
+        needs_context = 0
+        scene.computed.add(symbols)
+    return Cost(ONCE, prefill, Interval(), Interval(0, held))
+
+
+def _bounded_score(
+    walk: "CostWalk", prompt: AbstractPrompt, choices: Sequence[str], scene: "Scene"
+) -> Cost:
+    """Bound a scoring whose last run of text is not known: its bytes, and those of each option."""
+    symbols = prompt.symbols(walk.encoder, stable=False)
+    missing, held = scene.computed.missing(symbols)
+    more = float(sum(len(choice.encode("utf-8", "surrogatepass")) + 1 for choice in choices))
+    tail = float(walk.encoder.longest_piece)
+    high = missing.high + more + tail * len(choices)
+    stable = prompt.symbols(walk.encoder, stable=True)
+    scene.computed.add(stable)
+    return Cost(ONCE, Interval(1, high), Interval(), Interval(0, held + more + tail))

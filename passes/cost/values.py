@@ -1,0 +1,361 @@
+"""Plain values as the cost analysis knows them: known, one of a few, or bounded in size.
+
+Size is the number of tokens that the value can add to a prompt: itself as a text, its `str()`,
+or any text in it. Known text has at most as many as it has bytes.
+"""
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lmc.errors import LmcError
+from lmc.ir.core import Op
+from lmc.ir.evaluate import evaluate
+
+MAX_CHOICES = 16
+"""How many alternatives of a value, or of a text built of values, are followed one by one."""
+
+NUMBER_SIZE = 32
+"""More tokens than a float or a count takes when it is written."""
+
+SHRINKING_METHODS = frozenset({
+    "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "partition", "rpartition",
+    "removeprefix", "removesuffix", "get", "keys", "values", "items", "copy", "group", "groups",
+})  # fmt: skip
+SHRINKING_CALLS = frozenset({
+    "str", "int", "list", "tuple", "set", "sorted", "reversed", "min", "max", "abs",
+    "re.search", "re.match", "re.fullmatch", "re.findall", "re.split", "json.loads",
+})  # fmt: skip
+COUNTING = frozenset({"count", "find", "rfind", "index", "rindex", "len", "ord", "float", "round"})
+RECASING = frozenset({"lower", "upper", "title", "capitalize", "casefold", "swapcase"})
+"""Methods whose result may take more tokens; four times as many are taken to be enough."""
+
+
+RECASED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value that is known."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of a few known values."""
+
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """Any value of at most `size` tokens; values that are equal here are the same at run time."""
+
+    size: float
+    serial: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A text put together of texts, of which some are not known."""
+
+    parts: tuple[Known | OneOf | Unknown, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list or tuple of known length; items may be prompt states."""
+
+    items: tuple["Abstract", ...]
+    is_tuple: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Abstract:
+    """A value, and after how many decode steps it is known at the latest."""
+
+    value: Any  # Known | OneOf | Unknown | Spelled | Items | AbstractPrompt
+    ready: float = 0
+
+
+class Serials:
+    """Numbers for things that are told apart by identity."""
+
+    def __init__(self) -> None:
+        self._next = itertools.count()
+
+    def unknown(self, size: float) -> Unknown:
+        """Return a new unknown value of at most `size` tokens."""
+        return Unknown(size, next(self._next))
+
+    def next(self) -> int:
+        """Return a number that was not given before."""
+        return next(self._next)
+
+
+def alternatives(value: Any) -> tuple[Any, ...] | None:
+    """Return the values that an abstract value may have; None where they are not known."""
+    match value:
+        case Known(value=held):
+            return (held,)
+        case OneOf(values=held):
+            return held
+        case Items(items=items, is_tuple=is_tuple):
+            kind = tuple if is_tuple else list
+            rows = product([alternatives(item.value) for item in items])
+            return None if rows is None else tuple(kind(row) for row in rows)
+        case _:
+            return None
+
+
+def product(options: Sequence[tuple[Any, ...] | None]) -> list[tuple[Any, ...]] | None:
+    """Return all combinations; None where an operand is not known or they are too many."""
+    count = 1
+    for option in options:
+        count *= len(option) if option is not None else MAX_CHOICES + 1
+    return list(itertools.product(*options)) if count <= MAX_CHOICES else None  # type: ignore[arg-type]
+
+
+def one_of(values: Iterable[Any], serials: Serials) -> Any:
+    """Return what is known of a value that is one of some; equal ones count once."""
+    kept: list[Any] = []
+    for value in values:
+        if not any(type(value) is type(other) and value == other for other in kept):
+            kept.append(value)
+    if len(kept) == 1:
+        return Known(kept[0])
+    if 1 < len(kept) <= MAX_CHOICES:
+        return OneOf(tuple(kept))
+    return serials.unknown(max(map(size_of_known, kept), default=0))
+
+
+def size_of(value: Any) -> float:
+    """Return the greatest number of tokens that a value can add to a prompt."""
+    match value:
+        case Known(value=held):
+            return size_of_known(held)
+        case OneOf(values=held):
+            return max(map(size_of_known, held))
+        case Unknown(size=size):
+            return size
+        case Spelled(parts=parts):
+            return sum(map(size_of, parts))
+        case Items(items=items):
+            return max((size_of(item.value) for item in items), default=0)
+        case _:
+            return math.inf
+
+
+def size_of_known(value: Any) -> float:
+    """Return the bytes of a known value written as text."""
+    return len(str(value).encode("utf-8", "surrogatepass"))
+
+
+def deep_ready(given: Abstract) -> float:
+    """Return after how many steps a value and all that it holds are known."""
+    inner = given.value.items if isinstance(given.value, Items) else ()
+    return max(given.ready, *map(deep_ready, inner)) if inner else given.ready
+
+
+def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> list[Abstract]:
+    """Return what is known of the results of a `val.*` op."""
+    operands = [operand.value for operand in given]
+    ready = max(map(deep_ready, given), default=0)
+    rows = product([alternatives(operand) for operand in operands])
+    if rows is not None:
+        made = list(_evaluated(op, rows))
+        if made:
+            columns = zip(*made, strict=True)
+            return [Abstract(one_of(column, serials), ready) for column in columns]
+    structured = _STRUCTURED.get(op.name)
+    if structured is not None:
+        found = structured(op, given)
+        if found is not None:
+            return found
+    if op.name in ("val.truth", "val.not", "val.compare"):
+        return [Abstract(OneOf((True, False)), ready)]
+    size = _result_size(op, operands)
+    return [Abstract(serials.unknown(size), ready) for _ in op.results]
+
+
+def _evaluated(op: Op, rows: Iterable[tuple[Any, ...]]) -> Iterator[list[Any]]:
+    """Yield the results for each row of operands; a row that fails ends the run, and costs none."""
+    for row in rows:
+        try:
+            yield evaluate(op, row)
+        except LmcError:
+            continue
+
+
+def _result_size(op: Op, operands: Sequence[Any]) -> float:
+    sizes = [size_of(operand) for operand in operands]
+    name = str(op.attributes.get("name", op.attributes.get("callee", "")))
+    match op.name:
+        case "val.concat":
+            return sum(sizes)
+        case "val.binary" if op.attributes["op"] == "+":
+            return sum(sizes)
+        case "val.index" | "val.slice" | "val.unpack":
+            return sizes[0]
+        case "val.method" if name in SHRINKING_METHODS:
+            return max(sizes)
+        case "val.method" if name in RECASING:
+            return RECASED * sizes[0]
+        case "val.method" | "val.call" if name in COUNTING:
+            return NUMBER_SIZE
+        case "val.call" if name in SHRINKING_CALLS:
+            return max(sizes, default=0)
+        case _:
+            return math.inf
+
+
+def _concat(op: Op, given: Sequence[Abstract]) -> list[Abstract]:
+    parts: list[Any] = []
+    for operand in given:
+        more = operand.value.parts if isinstance(operand.value, Spelled) else (operand.value,)
+        for part in more:
+            if parts and isinstance(part, Known) and isinstance(parts[-1], Known):
+                parts[-1] = Known(str(parts[-1].value) + str(part.value))
+            else:
+                parts.append(part)
+    return [Abstract(Spelled(tuple(parts)), max(operand.ready for operand in given))]
+
+
+def _binary(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    if op.attributes["op"] != "+" or not any(map(_is_text, given)):
+        return None
+    return _concat(op, given)
+
+
+def _is_text(given: Abstract) -> bool:
+    value = given.value
+    if isinstance(value, OneOf):
+        return all(isinstance(each, str) for each in value.values)
+    return isinstance(value, Spelled) or (isinstance(value, Known) and type(value.value) is str)
+
+
+def _format(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    value, spec = given
+    if spec.value != Known("") or op.attributes["conversion"] not in ("", "s"):
+        return None
+    return [value] if isinstance(value.value, (Unknown, Spelled)) else None
+
+
+def _later(found: Abstract, *others: Abstract) -> Abstract:
+    return Abstract(found.value, max(found.ready, *(other.ready for other in others)))
+
+
+def _index(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    items, index = given
+    if not isinstance(items.value, Items) or not isinstance(index.value, Known):
+        return None
+    held, place = items.value.items, index.value.value
+    if type(place) is not int or not -len(held) <= place < len(held):
+        return None
+    return [_later(held[place], items, index)]
+
+
+def _unpack(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    items = given[0].value
+    if not isinstance(items, Items) or len(items.items) != len(op.results):
+        return None
+    return [_later(item, given[0]) for item in items.items]
+
+
+def _slice(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    items, *bounds = (operand.value for operand in given)
+    if isinstance(items, Spelled):
+        return _cut(items, bounds, max(operand.ready for operand in given))
+    if not isinstance(items, Items) or not all(isinstance(bound, Known) for bound in bounds):
+        return None
+    part = items.items[slice(*(bound.value for bound in bounds))]
+    return [Abstract(Items(part, items.is_tuple), max(operand.ready for operand in given))]
+
+
+def _cut(text: Spelled, bounds: Sequence[Any], ready: float) -> list[Abstract] | None:
+    """Cut known text off the beginning, as hoist-prefix does."""
+    first = text.parts[0]
+    match bounds:
+        case [Known(value=int() as start), Known(value=None), Known(value=None)] if isinstance(
+            first, Known
+        ) and 0 <= start <= len(first.value):
+            rest = (Known(first.value[start:]),) if start < len(first.value) else ()
+            return [Abstract(Spelled((*rest, *text.parts[1:])), ready)]
+    return None
+
+
+def _mutate(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    value = given[0].value
+    items = items_of(value)
+    if items is None or (isinstance(value, Known) and type(value.value) is not list):
+        return None
+    nothing, ready = Abstract(Known(None)), given[0].ready
+    match op.attributes["name"], given[1:]:
+        case "append", [item]:
+            return [Abstract(Items((*items, item)), ready), nothing]
+        case "extend", [more] if (added := items_of(more.value)) is not None:
+            return [Abstract(Items((*items, *added)), max(ready, more.ready)), nothing]
+        case "__setitem__", [Abstract(value=Known(value=int() as place)), item]:
+            if not -len(items) <= place < len(items):
+                return None
+            held = list(items)
+            held[place] = item
+            return [Abstract(Items(tuple(held)), ready), nothing]
+        case _:
+            return None
+
+
+def _list(op: Op, given: Sequence[Abstract]) -> list[Abstract]:
+    return [Abstract(Items(tuple(given), op.name == "val.tuple"))]
+
+
+def _call(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    columns = [items_of(operand.value) for operand in given]
+    if op.attributes.get("keywords") or not columns or None in columns:
+        return None
+    held = [column for column in columns if column is not None]
+    made: Any
+    match op.attributes["callee"]:
+        case "list" | "tuple" as callee:
+            made = Items(held[0], callee == "tuple")
+        case "reversed":
+            made = Items(held[0][::-1])
+        case "len":
+            made = Known(len(held[0]))
+        case "enumerate" if len(held) == 1:
+            made = _rows((Abstract(Known(i)), item) for i, item in enumerate(held[0]))
+        case "zip":
+            made = _rows(zip(*held, strict=False))
+        case _:
+            return None
+    return [Abstract(made, max(operand.ready for operand in given))]
+
+
+def _rows(rows: Iterable[tuple[Abstract, ...]]) -> Items:
+    return Items(tuple(Abstract(Items(row, True)) for row in rows))
+
+
+_STRUCTURED: dict[str, Callable[[Op, Sequence[Abstract]], list[Abstract] | None]] = {
+    "val.concat": _concat,
+    "val.binary": _binary,
+    "val.format": _format,
+    "val.index": _index,
+    "val.unpack": _unpack,
+    "val.slice": _slice,
+    "val.mutate": _mutate,
+    "val.list": _list,
+    "val.tuple": _list,
+    "val.call": _call,
+}
+
+
+def items_of(value: Any) -> tuple[Abstract, ...] | None:
+    """Return the items of a list, tuple or text of known length."""
+    if isinstance(value, Items):
+        return value.items
+    if isinstance(value, Known) and isinstance(value.value, (list, tuple, str, dict, range)):
+        return tuple(Abstract(Known(item)) for item in value.value)
+    return None
