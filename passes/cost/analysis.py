@@ -10,11 +10,10 @@ from lmc.ir.location import Location
 from lmc.ir.target import Target
 from lmc.passes.cost.contexts import Computed, Tree
 from lmc.passes.cost.intervals import Interval
-from lmc.passes.cost.prompts import AbstractPrompt
 from lmc.passes.cost.sharing import Blocked, blocked_prefixes
 from lmc.passes.cost.states import root_prompt
 from lmc.passes.cost.tally import Cost, Tally
-from lmc.passes.cost.values import Abstract, Known, Unknown, deep_ready
+from lmc.passes.cost.values import Abstract, Known, Unknown
 from lmc.passes.cost.walk import CostWalk, Scene
 
 MAX_TRIPS = 256
@@ -79,14 +78,15 @@ def estimate_cost(
             unknown[param.name] = walk.serials.unknown(math.inf)
             given.append(Abstract(unknown[param.name]))
     cold = Scene(Computed(Tree()), Tally())
-    results = walk.run(function, given, defaults or {}, cold)
+    walk.run(function, given, defaults or {}, cold)
+    steps = walk.latest
     blocked = blocked_prefixes(walk, unknown)
     warm = Scene(_constant_prefixes(walk), Tally())
     walk.run(function, given, defaults or {}, warm)
     return CostReport(
         cold=cold.tally.total,
         warm=warm.tally.total,
-        steps=max(map(_ready, results)),
+        steps=steps if cold.tally.total.decode.is_bounded else math.inf,
         lines=cold.tally.lines,
         unbounded=cold.tally.unbounded,
         blocked=blocked,
@@ -101,10 +101,3 @@ def _constant_prefixes(walk: CostWalk) -> Computed:
             pieces: Any = op.attributes["pieces"]
             computed.add(root_prompt(walk, pieces).symbols(walk.encoder, stable=True))
     return computed
-
-
-def _ready(given: Abstract) -> float:
-    inner = given.value
-    if isinstance(inner, AbstractPrompt):
-        return max([inner.ready, given.ready, *map(deep_ready, inner.variables.values())])
-    return deep_ready(given)

@@ -57,6 +57,7 @@ def gen_cost(
     symbols = symbols or [walk.target.tokenizer.empty_context_id]
     _charge(op, symbols, len(symbols) - 1, tokens, request.samples, scene)
     done = ready + tokens.high
+    walk.latest = max(walk.latest, done)
     text_size = RESPELLED * tokens.high + BORDER
     values = [
         walk.serials.unknown(_value_size(request.kind, text_size)) for _ in range(request.samples)

@@ -84,7 +84,8 @@ class Frame:
 class CostWalk:
     """Walks functions; one walk is one run of a program.
 
-    `asked` holds the calls with the prompts that they were made on, as they were met.
+    `asked` holds the calls with the prompts that they were made on, as they were met; `latest`
+    is after how many decode steps the last of them is answered.
     """
 
     def __init__(self, module: Module, target: Target, *, max_trips: int) -> None:
@@ -95,6 +96,7 @@ class CostWalk:
         self._max_trips = max_trips
         self._known_facts: dict[str, Facts] = {}
         self.asked: list[tuple[Op, AbstractPrompt]] = []
+        self.latest = 0.0
 
     def run(
         self, function: Function, arguments: Sequence[Abstract], defaults: Mapping[str, Any],
