@@ -10,7 +10,7 @@ from lmc.codegen.artifact import load_artifact, save_artifact
 from lmc.codegen.lower import lower
 from lmc.codegen.plan import Plan
 from lmc.codegen.signature import signature_of
-from lmc.errors import UsageError
+from lmc.errors import CompileError, UsageError
 from lmc.ir.core import Module
 from lmc.ir.value_types import find_class
 from lmc.running import Runnable
@@ -108,14 +108,28 @@ class CompiledProgram(Runnable):
 
         Raises:
             UsageError: this program was loaded from an artifact already.
+            CompileError: it calls a function that no other process can import.
             ArtifactError: the file cannot be written.
         """
         if self.target is None:
             raise UsageError(f"'{self.name}' was loaded from an artifact", hint="copy the file")
+        self._refuse_local_functions()
         save_artifact(
             path, module=self.module, plan=self.plan, target=self.target, entry=self.name,
             pass_log=self.pass_log, lmc_version=__version__,
         )  # fmt: skip
+
+    def _refuse_local_functions(self) -> None:
+        for function in self.module.functions.values():
+            for op in function.body.walk():
+                callee = str(op.attributes.get("callee", ""))
+                if op.name in ("host.call", "host.pure") and "<locals>" in callee:
+                    raise CompileError(
+                        f"'{callee.rpartition('.')[2]}' is defined inside a function, where no "
+                        "other process finds it",
+                        hint="define it at the top of a module, under its own name",
+                        location=op.location,
+                    )
 
     def _runner(self, options: dict[str, Any]) -> "Runner":
         from lmc.backends import resolve_backend

@@ -4,7 +4,7 @@ import ast
 import enum
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from lmc.frontend.capture.emitter import describe, kind_of
@@ -103,8 +103,19 @@ class HostCalls(Methods):
         function = self.frame.function
         if callable(obj) and _reached(SimpleNamespace(**function.__globals__), name) == obj:
             return f"{module_name(function)}:{name}"
+        if isinstance(obj, FunctionType) and "<locals>" in obj.__qualname__:
+            return self._local_name(obj)
         self.fail(node, f"'{name}' cannot be found again by a name of its module",
                   "define it at the top of a module, under its own name")  # fmt: skip
+
+    def _local_name(self, obj: FunctionType) -> str:
+        """Return a name of a function that is defined inside another: of this process only."""
+        name = found = f"{module_name(obj)}:{obj.__qualname__}"
+        number = 1
+        while self.module.host.get(found, obj) is not obj:
+            number += 1
+            found = f"{name}#{number}"
+        return found
 
     def host_method(  # type: ignore[override]
         self,

@@ -3,12 +3,13 @@
 import asyncio
 import inspect
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import lmc
-from lmc.errors import LmcError, UsageError
+from lmc.errors import CompileError, LmcError, UsageError
 from lmc.frontend import dsl
 from lmc.frontend.capture import capture
 from lmc.ir.calls import Constraint
@@ -290,3 +291,44 @@ def test_the_prompt_goes_on_with_the_answer_as_it_is(said: str) -> None:
     reasoning, answer = split_reasoning(said, "qwen3")
     assert result.value == (answer, reasoning)
     assert f"assistant\n{answer}<|im_end|>" in Oracle().spell(result.calls[1].call.context)
+
+
+# -- functions of the program's surroundings ------------------------------------------------------
+
+
+def calculators(log: list[str]) -> tuple[Any, Any]:
+    """Programs beside the functions that they call, which no module has by a name."""
+
+    def outer(base: int) -> Any:
+        def calculate(expression: str) -> str:
+            log.append(expression)
+            return str(eval(expression) + base)
+
+        return calculate
+
+    calculate, other = outer(0), outer(100)
+
+    @lmc.function
+    def computed(s, left: int):
+        s += f"calc({left}+1) = " + calculate(f"{left}+1") + "; "
+        s += "calc(" + lmc.gen("what", stop=")") + ") = "
+        with s.var_scope("answer"):
+            s += calculate(s["what"])
+        return other(s["what"])
+
+    return computed, calculate
+
+
+@pytest.mark.filterwarnings("error")
+def test_local_functions_are_called_where_they_are(tmp_path: Path) -> None:
+    """By every mode in this process; an artifact cannot find them, and says so at the line."""
+    log: list[str] = []
+    computed, _ = calculators(log)
+    result = everywhere(computed, {"what": "6*7"}, left=4)
+    assert (result["answer"], result.value) == ("42", "142")
+    assert log == ["4+1", "6*7", "6*7"] * 4
+    assert lmc.check(computed, examples=4, rounds=1).is_equal
+    with pytest.raises(CompileError, match="'calculate' is defined inside a function") as raised:
+        computed.compile("oracle").save(tmp_path / "computed.lmc")
+    assert raised.value.location is not None
+    assert not list(tmp_path.iterdir())
