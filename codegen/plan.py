@@ -120,6 +120,13 @@ class Plan:
                 for step in function.body.walk()
                 if step.op in ("host.call", "host.pure")
             }
+            | {
+                str(name)
+                for function in self.functions.values()
+                for step in function.body.walk()
+                if step.op == "host.matches"
+                for name in step.attributes["classes"]  # type: ignore[union-attr]
+            }
         )
 
 

@@ -136,18 +136,28 @@ def evaluate_parts(
     """Do what `evaluate` does, for callers that hold a step instead of an op."""
     for value in operands:
         if isinstance(value, Undefined):
-            raise RunError(
-                f"'{value.name}' has no value on the path taken here",
-                hint="assign it on every path before it is read",
-                location=location,
-            )
+            raise undefined_error(value.name, location)
     try:
         return _evaluate(name, attributes, operands, num_results)
     except RunError:
         raise
     except Exception as error:
         # Whatever a user's expression raises is the program's failure, told at its line.
-        raise RunError(f"{type(error).__name__}: {error}", location=location) from error
+        made = RunError(f"{type(error).__name__}: {error}", location=location)
+        made.raised = error
+        raise made from error
+
+
+def undefined_error(name: str, location: Any = None) -> RunError:
+    """Return the error of reading a name that has no value."""
+    made = RunError(
+        f"'{name}' has no value on the path taken here",
+        hint="assign it on every path before it is read",
+        location=location,
+    )
+    words = f"cannot access local variable '{name}' where it is not associated with a value"
+    made.raised = UnboundLocalError(words)
+    return made
 
 
 def _evaluate(

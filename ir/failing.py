@@ -18,7 +18,7 @@ SCALARS = frozenset({TEXT, BOOL, INT, FLOAT, NONE})
 QUIET = frozenset({
     "lm.prompt", "lm.prologue", "lm.begin", "lm.end", "lm.control", "lm.tick", "lm.group",
     "lm.text", "lm.messages", "val.const", "val.undefined", "val.list", "val.tuple", "host.pure",
-    "cf.yield", "func.return",
+    "host.matches", "cf.save", "cf.yield", "func.return",
 })  # fmt: skip
 """Ops that never fail, or only as a call does that nothing may need."""
 

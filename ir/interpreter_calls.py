@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from lmc.errors import RunError, UsageError
+from lmc.errors import IncompleteError, RunError, UsageError
 from lmc.ir.calls import (
     Constraint,
     GenCall,
@@ -83,7 +83,7 @@ def gen_value(request: GenRequest, result: GenResult) -> Any:
     if request.kind == "str":
         return result.text
     if not result.complete:
-        raise RunError(
+        raise IncompleteError(
             f"the {label(request.kind)} was cut before it was complete: {result.text!r}",
             hint=f"raise max_tokens (now {request.sampling.max_tokens}), or drop stop strings "
             "that can occur in it",
@@ -91,7 +91,7 @@ def gen_value(request: GenRequest, result: GenResult) -> Any:
     try:
         return read_typed(request.kind, result.text)
     except (ValueError, KeyError) as error:
-        raise RunError(f"{result.text!r} is no {label(request.kind)}") from error
+        raise IncompleteError(f"{result.text!r} is no {label(request.kind)}") from error
 
 
 def check_choices(choices: Any, params: Mapping[str, Any]) -> tuple[list[str], str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from lmc.errors import RunError
+from lmc.errors import AppendError, RunError, VariableError
 from lmc.ir.core import Op
 from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
 from lmc.ir.interpreter_demand import Traced, join_prompts, union
@@ -58,7 +58,7 @@ def _extend(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     if isinstance(text.value, Prompt):
         raise RunError("a prompt state is not text", hint="use its text(): s.text()")
     if not isinstance(text.value, str):
-        raise RunError(
+        raise AppendError(
             f"only text can be appended to a prompt, not {type(text.value).__name__}: "
             f"{text.value!r:.80}",
             hint="make it a str first: str(...) or an f-string",
@@ -118,12 +118,12 @@ def _get(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     if name not in held:
         known = shown_names(held)
         if name.startswith(HIDDEN):
-            raise RunError(NO_VALUE, hint=NO_VALUE_HINT)
+            raise VariableError(NO_VALUE, hint=NO_VALUE_HINT)
         if op.name == "lm.get":
-            raise RunError(
+            raise VariableError(
                 f"the state has no variable {name!r}", hint=f"variables set so far: {known}"
             )
-        raise RunError(
+        raise VariableError(
             f"no generation set the variable {name!r}", hint=f"generated so far: {known}"
         )
     return [held[name].needing(prompt.names[name] | union(operands[1:]))]

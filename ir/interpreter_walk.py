@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmc.errors import Cancelled, LmcError, RunError
+from lmc.ir.caught import as_raised, placed
 from lmc.ir.core import Block, Function, Module, Op, Value
-from lmc.ir.evaluate import Undefined
+from lmc.ir.evaluate import Undefined, undefined_error
 from lmc.ir.failing import Failed, may_fail
 from lmc.ir.interpreter_demand import Traced, evaluate_traced, observed_calls
+from lmc.ir.interpreter_guard import CarriedFailure, Guard, carried_in
 from lmc.ir.interpreter_model import AnswerFailed, ModelCalls, failed_results
 from lmc.ir.interpreter_prompt import NO_CALLS, Calls, Prompt
 from lmc.ir.interpreter_states import STATE_OPS, root_state
@@ -66,6 +68,7 @@ class Walk:
         self._conditions: Calls = NO_CALLS  # what decided that this op runs
         self._ops = 0
         self._num_failed = 0
+        self._guards: list[Guard] = []
 
     def run(
         self, function: Function, args: Sequence[Any], defaults: dict[str, Any]
@@ -73,8 +76,11 @@ class Walk:
         """Run a program from the outside; return its final root state and return value."""
         arguments = [Traced(None), *map(Traced, args)]
         frame = _Frame(lineage=(), defaults=defaults, depth=1)
-        with _deep_recursion():
-            _, state, value = self._block(function.body, arguments, frame)
+        try:
+            with _deep_recursion():
+                _, state, value = self._block(function.body, arguments, frame)
+        except CarriedFailure as carried:
+            raise carried.error from None
         failures = list(_failures_in([state.value, value.value]))
         if failures:
             raise min(failures, key=_number).error
@@ -85,17 +91,23 @@ class Walk:
         for op in block.ops[:-1]:
             self._ops += 1
             if self._ops > MAX_OPS:
-                raise RunError(
+                # No failure of the program's: nothing in it catches this.
+                raise CarriedFailure(RunError(
                     f"the run takes more than {MAX_OPS} steps", hint="does a loop never end?",
                     location=op.location,
-                )  # fmt: skip
+                ))  # fmt: skip
             operands = [frame.values[value] for value in op.operands]
             results = self._op(op, operands, frame)
             frame.values.update(zip(op.results, results, strict=True))
         return [frame.values[value] for value in block.terminator.operands]
 
     def _op(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        start = len(self._model.made)
         try:
+            if self._guards:
+                failed = carried_in(op, operands)
+                if failed is not None:
+                    raise CarriedFailure(failed.error)
             failed = _first_failed(op, operands)
             if failed is not None and may_fail(op):
                 raise failed.error
@@ -112,13 +124,29 @@ class Walk:
         except Cancelled:
             raise
         except AnswerFailed as failure:
-            return self._failing(op, operands, failure.error)
+            if not self._guards:
+                return self._failing(op, operands, failure.error)
+            self._note_failing(op, operands, start)
+            raise _placed(failure.error, op, operands) from failure.error
         except LmcError as error:
-            if not may_fail(op):
+            if self._guards:
+                self._note_failing(op, operands, start)
+            elif not may_fail(op):
                 return self._failing(op, operands, error)
             if isinstance(error, RunError) and error.location is not None:
                 raise  # told at its own line already
             raise _placed(error, op, operands) from error
+
+    def _note_failing(self, op: Op, operands: list[Traced], start: int) -> None:
+        """Note what a failure in a `cf.try` rests on; the innermost op is told first."""
+        if self._guards[-1].failed_by is not None:
+            return
+        needed = NO_CALLS.union(*(operand.all_calls for operand in operands))
+        if op.name in ("lm.gen", "lm.select") and len(self._model.made) > start:
+            needed |= operands[0].value.text_calls.union(range(start, len(self._model.made)))
+            for guard in self._guards:
+                guard.needed |= needed
+        self._guards[-1].failed_by = self._conditions | needed
 
     def _failing(self, op: Op, operands: list[Traced], error: LmcError) -> list[Traced]:
         """Return what a failed call gives: failures, for whoever needs its results."""
@@ -134,6 +162,11 @@ class Walk:
                 results = self._if(op, operands, frame)
             case "cf.for":
                 results = self._for(op, operands, frame)
+            case "cf.try":
+                results = self._try(op, operands, frame)
+            case "cf.save":
+                self._guards[-1].save(op, operands)
+                results = []
             case _:
                 results = self._while(op, operands, frame)
         self._conditions = before
@@ -144,9 +177,11 @@ class Walk:
             case "lm.prompt" | "lm.prologue":
                 return [Traced(root_state(self._target, op, frame.lineage))]
             case "lm.gen":
-                return self._model.gen(op, operands, frame.defaults)
+                return self._asked(self._model.gen(op, operands, frame.defaults))
             case "lm.select":
-                return self._model.select(op, operands)
+                return self._asked(self._model.select(op, operands))
+            case "host.matches":
+                return [self._matches(op, operands[0])]
             case "func.call":
                 return self._call_program(op, operands, frame)
             case "func.apply":
@@ -157,6 +192,37 @@ class Walk:
                 return [Traced(self._ask_host(op, operands), needed)]
             case _:
                 return self._call_host(op, operands)
+
+    def _asked(self, results: list[Traced]) -> list[Traced]:
+        """Note what a call's answer rests on for the tries around."""
+        for guard in self._guards:
+            guard.needed |= results[1].all_calls
+        return results
+
+    def _matches(self, op: Op, raised: Traced) -> Traced:
+        classes = tuple(self._find_host(str(name)) for name in op.attributes["classes"])  # type: ignore[union-attr]
+        return Traced(isinstance(raised.value, classes), raised.all_calls)  # type: ignore[arg-type]
+
+    def _try(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
+        effect, *inits = operands
+        guard = Guard(inits)
+        self._guards.append(guard)
+        raised: Exception | None = None
+        depth = len(self._guards)
+        try:
+            effect, *values = self._block(op.blocks[0], (), frame)
+        except Cancelled:
+            raise
+        except LmcError as error:
+            raised = as_raised(error)
+            count = len(op.results) - len(operands) - 1
+            values = [Traced(Undefined("what a failed block gives"))] * count
+            guard.needed |= guard.failed_by or NO_CALLS
+        finally:
+            del self._guards[depth - 1 :]
+        needed = guard.needed
+        given = [Traced(raised, needed), effect]
+        return given + [value.needing(needed) for value in (*guard.slots, *values)]
 
     def _if(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
         (condition,) = operands
@@ -216,6 +282,7 @@ class Walk:
         needed = NO_CALLS.union(*map(observed_calls, arguments))
         # The call happens whatever is read later: its arguments and conditions are observable.
         self.demanded |= self._conditions | needed
+        self.demanded = self.demanded.union(*(guard.needed for guard in self._guards))
         return [effect, Traced(self._ask_host(op, arguments), needed)]
 
     def _ask_host(self, op: Op, arguments: list[Traced]) -> Any:
@@ -241,20 +308,25 @@ class Walk:
             if op.name == "host.method":
                 called = getattr(subject, str(op.attributes["name"]))
             else:
-                called = self._host[callee] if callee in self._host else self._resolve(callee)
+                called = self._find_host(callee)
             return _awaited(called(*positional, **keywords))
         except LmcError:
             raise
         except Exception as error:
             # Whatever the user's function raises is the program's failure, told at its line.
             name = callee if op.name != "host.method" else f"{type(subject).__name__}{callee}"
-            raise RunError(f"{name} raised {type(error).__name__}: {error}") from error
+            made = RunError(f"{name} raised {type(error).__name__}: {error}")
+            made.raised = error
+            raise made from error
+
+    def _find_host(self, callee: str) -> Callable[..., Any]:
+        return self._host[callee] if callee in self._host else self._resolve(callee)
 
 
 def _first_failed(op: Op, operands: Sequence[Traced]) -> Failed | None:
     """Return the first failure among the values that an op itself looks at."""
     match op.name:
-        case "cf.while" | "func.call" | "func.apply":
+        case "cf.while" | "cf.try" | "cf.save" | "func.call" | "func.apply":
             return None
         case "cf.for":
             operands = operands[:1]
@@ -293,17 +365,16 @@ def _number(failed: Failed) -> int:
 def _refuse_undefined(operands: Sequence[Traced]) -> None:
     for operand in operands:
         if isinstance(operand.value, Undefined):
-            raise RunError(
-                f"'{operand.value.name}' has no value on the path taken here",
-                hint="assign it on every path before it is read",
-            )
+            raise undefined_error(operand.value.name)
 
 
 def _items(items: Traced) -> Iterator[Traced]:
     try:
         iterator = iter(items.value)
     except TypeError as error:
-        raise RunError(f"TypeError: {error}") from error
+        made = RunError(f"TypeError: {error}")
+        made.raised = error
+        raise made from error
     known = {} if isinstance(items.value, dict) else items.items or {}
     for index, value in enumerate(iterator):
         yield known.get(index, Traced(value)).needing(items.calls)
@@ -332,4 +403,4 @@ def _placed(error: LmcError, op: Op, operands: list[Traced]) -> LmcError:
     if op.name in ("lm.gen", "lm.select", "lm.extend"):
         tail = f"the prompt ends in {operands[0].value.text[-TAIL_CHARS:]!r}"
         hint = f"{hint}\n{tail}" if hint else tail
-    return RunError(error.message, hint=hint, location=op.location)
+    return placed(error, hint=hint, location=op.location)

@@ -230,6 +230,24 @@ _cf.add(
     results=None,
     blocks=1,
 )
+_cf.add(
+    "try",
+    "`%effect, %init...`: run the block, which yields (effect, value...). Whatever fails in it, in "
+    "functions that it calls as well, ends it there, in program order, model calls and pure host "
+    "functions included. Results: what was raised, None if nothing was; the effect; per init what "
+    "the last cf.save before the failure gave, else the init; the values, which nothing reads "
+    "after a failure. Failures from before the block that an op in it meets end the run.",
+    operands=(EFFECT,),
+    rest=True,
+    results=None,
+    blocks=1,
+)
+_cf.add(
+    "save",
+    "Note values for the `slots` (positions among the inits) of the nearest cf.try around.",
+    rest=True,
+    required=("slots",),
+)
 _cf.add("yield", "End a block of a cf op.", rest=True, is_terminator=True)
 
 _func = _Group("func")
@@ -288,6 +306,14 @@ _host.add(
     results=(EFFECT, PY),
     required=("name",),
     optional=("keywords",),
+)
+
+_host.add(
+    "matches",
+    "Whether a raised exception is an instance of one of `classes`, by 'module:qualname'.",
+    operands=(None,),
+    results=(BOOL,),
+    required=("classes",),
 )
 
 _val = _Group("val")

@@ -11,7 +11,7 @@ from lmc.errors import VerifyError
 from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.printer import print_module
 from lmc.ir.types import EFFECT, SCALAR_NAMES, STATE, Type, is_attr
-from lmc.ir.verifier_ops import check_op
+from lmc.ir.verifier_ops import check_op, check_save
 
 MAX_NESTING = 100
 
@@ -84,6 +84,7 @@ class _Walker:
         self._seen_blocks: set[int] = set()
         self._defined: set[Value] = set()
         self._function: Function
+        self._tries: list[Op] = []
 
     def function(self, function: Function) -> Iterator[Failure]:
         """Yield the failures of one function."""
@@ -122,8 +123,15 @@ class _Walker:
                 yield self._fail(op, f"operand {index}{named} is not defined before this op")
         for message in check_op(self._module, op):
             yield self._fail(op, message)
+        if op.name == "cf.save":
+            for message in check_save(op, self._tries[-1] if self._tries else None):
+                yield self._fail(op, message)
+        if op.name == "cf.try":
+            self._tries.append(op)
         for block in op.blocks:
             yield from self._block(block, visible, op, depth + 1)
+        if op.name == "cf.try":
+            self._tries.pop()
         yield from self._define(op.results, visible, op)
 
     def _define(

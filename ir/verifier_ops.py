@@ -6,6 +6,7 @@ from lmc.ir.core import Module, Op, Value
 from lmc.ir.evaluate import BINARY, COMPARE, FUNCTIONS, METHODS, MUTATORS, UNARY
 from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, SELECT_PARAMS, TYPE_REGEX
 from lmc.ir.ops import SPECS, OpSpec
+from lmc.ir.tries import FIRST_SLOT, num_slots, saved_slots
 from lmc.ir.types import BOOL, EFFECT, INT, PY, STATE, Attr, Type, is_attr, list_of
 from lmc.ir.value_types import is_type
 
@@ -103,6 +104,12 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
                 yield from _yields(op, block.ops[-1:], op.results, f"the {which} block", False)
         case "cf.for" | "cf.while":
             yield from _loop(op)
+        case "cf.try":
+            yield from _try(op)
+        case "host.matches":
+            classes = op.attributes["classes"]
+            if not _is_words(classes) or not all(":" in name for name in classes):  # type: ignore
+                yield f"classes {classes!r} are not names of the form 'module:qualname'"
         case "func.call" | "func.apply":
             yield from _callee(module, op)
         case "lm.gen":
@@ -163,6 +170,37 @@ def _loop(op: Op) -> Iterator[str]:
     if is_for and op.blocks[0].arguments[0].type == EFFECT:
         yield "the item is an effect"
     yield from _yields(op, op.blocks[0].ops[-1:], op.results, "the block", True)
+
+
+def _try(op: Op) -> Iterator[str]:
+    inits = op.operands[1:]
+    if op.blocks[0].arguments:
+        yield "its block takes no arguments"
+    kinds = [value.type for value in op.results]
+    if kinds[:FIRST_SLOT] != [PY, EFFECT] or len(kinds) < FIRST_SLOT + len(inits):
+        yield f"gives what was raised, an effect, {len(inits)} slot(s), then its values"
+        return
+    for index, (init, result) in enumerate(zip(inits, op.results[FIRST_SLOT:], strict=False)):
+        if not is_assignable(init.type, result.type):
+            yield f"init {index} is {init.type}, its slot {result.type}"
+    values = [op.results[1], *op.results[FIRST_SLOT + len(inits) :]]
+    yield from _yields(op, op.blocks[0].ops[-1:], values, "the block", False)
+
+
+def check_save(save: Op, owner: Op | None) -> Iterator[str]:
+    """Yield what is wrong with a `cf.save`, given the nearest `cf.try` around it."""
+    slots = save.attributes.get("slots")
+    if owner is None:
+        yield "stands in no cf.try"
+    elif not isinstance(slots, list) or len(slots) != len(save.operands):
+        yield "slots is a list with a number per operand"
+    elif not all(type(slot) is int and 0 <= slot < num_slots(owner) for slot in slots):
+        yield f"slots are numbers below {num_slots(owner)}, not {slots!r}"
+    elif len(owner.results) >= FIRST_SLOT + num_slots(owner):
+        for slot, value in zip(saved_slots(save), save.operands, strict=True):
+            target = owner.results[FIRST_SLOT + slot]
+            if not is_assignable(value.type, target.type):
+                yield f"the value for slot {slot} is {value.type} instead of {target.type}"
 
 
 def _callee(module: Module, op: Op) -> Iterator[str]:

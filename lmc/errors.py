@@ -23,9 +23,12 @@ class LmcError(Exception):
         message: what went wrong, with the values concerned.
         hint: what the user can do about it.
         location: where in the user's source it happened.
+
+    `raised` is the exception of Python's own, or of the user's, that the error tells of.
     """
 
     exit_code = 1
+    raised: Exception | None = None
 
     def __init__(
         self, message: str, *, hint: str | None = None, location: HasRender | None = None
@@ -95,6 +98,18 @@ class ArtifactError(CompileError):
 
 class RunError(LmcError):
     """The program failed while running; carries the op's line and the prompt's tail."""
+
+
+class VariableError(RunError, KeyError):
+    """A variable that no call and no assignment has set."""
+
+
+class IncompleteError(RunError, ValueError):
+    """A typed generation that was cut before its value was complete, or is no such value."""
+
+
+class AppendError(RunError, TypeError):
+    """Something that cannot be appended to a prompt."""
 
 
 class EngineError(LmcError):

@@ -129,7 +129,9 @@ class Facts:
     def holders(self, op: Op) -> list[Value]:
         """Return values that may be, or hold, what an op takes: results and arguments."""
         held = [*op.results, *(value for block in op.blocks for value in block.arguments)]
-        owner = self.owners[self.blocks[op]] if op.name == "cf.yield" else None
+        owner = self.owners[self.blocks[op]] if op.name in ("cf.yield", "cf.save") else None
+        while op.name == "cf.save" and owner is not None and owner.name != "cf.try":
+            owner = self.owners[self.blocks[owner]]
         return held + (self.holders(owner) if owner is not None else [])
 
 

@@ -8,7 +8,7 @@ from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.types import STATE
 from lmc.passes.analysis import PASSING, Facts
 from lmc.passes.base import Level, Pass, Remarks
-from lmc.passes.purity import is_observed
+from lmc.passes.purity import guarded_blocks, guarded_functions, is_observed
 from lmc.passes.totality import is_total
 
 ASKING = frozenset({"lm.gen", "lm.select"})
@@ -34,8 +34,9 @@ class BatchForksPass(Pass):
     def rewrite(self, module: Module, remarks: Remarks) -> bool:
         """Group in every function."""
         changed = False
+        guarded = guarded_functions(module)
         for function in module.functions.values():
-            grouper = _Grouper(function, remarks)
+            grouper = _Grouper(function, remarks, guarded_blocks(function, guarded))
             for fork in [op for op in function.body.walk() if op.name == "lm.fork"]:
                 changed |= grouper.fork(fork)
         return changed
@@ -52,7 +53,8 @@ class _Member:
 class _Grouper:
     """Makes the groups of one function; a state comes from one fork, so they do not meet."""
 
-    def __init__(self, function: Function, remarks: Remarks) -> None:
+    def __init__(self, function: Function, remarks: Remarks, guarded: set[Block]) -> None:
+        self._guarded = guarded
         self._facts = Facts.of(function)
         self._remarks = remarks
 
@@ -68,6 +70,10 @@ class _Grouper:
         for block, members in by_block.items():
             if len(members) < 2:
                 self._remarks.missed("only one child asks the model in this block", fork)
+            if block in self._guarded:
+                # What fails first ends the block, so nothing moves past a call.
+                self._remarks.missed("the children ask in a try", fork)
+                continue
             changed |= self._group_block(fork, block, members)
         return changed
 

@@ -4,15 +4,32 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from lmc.ir.core import Block, Module, Op, Value, replace_values
+from lmc.ir.tries import FIRST_SLOT, keep_results, num_slots, result_sources, slot_saves
 from lmc.ir.types import STATE
 from lmc.passes.analysis import EFFECTS, Facts
 from lmc.passes.base import Level, Pass, Remarks
-from lmc.passes.purity import CALLEES, FunctionFacts, function_facts, reachable_functions
+from lmc.passes.purity import (
+    CALLEES,
+    FunctionFacts,
+    function_facts,
+    guarded_blocks,
+    guarded_functions,
+    reachable_functions,
+)
 from lmc.passes.totality import is_total
 
 ENDS = frozenset({"cf.yield", "func.return"})
+_SURE = frozenset({"lm.extend", "lm.fork", "lm.get", "lm.has", "lm.join", "lm.meta", "lm.set"})
+"""Ops on states that do not fail where they are total."""
+
 CHECKED = frozenset({"lm.extend", "lm.fork"})
 """Ops on states that fail by their second operand alone: a text that is none, a bad count."""
+
+NEVER_FAIL = frozenset({
+    "lm.prompt", "lm.prologue", "lm.tick", "lm.text", "lm.messages", "lm.group", "host.matches",
+    "cf.if", "cf.for", "cf.try", "cf.save",
+})  # fmt: skip
+"""Ops, besides total expressions, whose own failure no `cf.try` can see."""
 
 TOLD = frozenset({"lm.gen", "lm.select", "lm.fork", "lm.join", "cf.for", "host.pure"}) | CALLEES
 """Ops whose removal is worth a remark."""
@@ -27,9 +44,9 @@ class DcePass(Pass):
     what may be no text, and of an unread fork of a count that may be none, a check on an empty
     prompt stays. Host calls, calls of functions that may do or raise something, and `cf.while`
     loops, which may not end, stay. Model calls, turn markers and functions declared pure go
-    with the failures they might have had. Keys stay: a fork or call that goes while its parent
-    state is used leaves an `lm.tick` behind. Functions that no entry reaches go; parameters
-    stay.
+    with the failures they might have had; in a `cf.try`, which sees these, they stay. Keys
+    stay: a fork or call that goes while its parent state is used leaves an `lm.tick` behind.
+    Functions that no entry reaches go; parameters stay.
     """
 
     name: ClassVar[str] = "dce"
@@ -38,9 +55,10 @@ class DcePass(Pass):
     def rewrite(self, module: Module, remarks: Remarks) -> bool:
         """Sweep every function, then the functions nobody calls."""
         callees = function_facts(module)
-        changed = False
+        guarded, changed = guarded_functions(module), False
         for function in module.functions.values():
-            live = _Liveness(Facts.of(function), callees)
+            blocks = guarded_blocks(function, guarded)
+            live = _Liveness(Facts.of(function), callees, blocks)
             live.mark_block(function.body)
             sweeper = _Sweeper(live, remarks)
             sweeper.block(function.body)
@@ -77,6 +95,7 @@ class _Liveness:
 
     facts: Facts
     callees: dict[str, FunctionFacts]
+    guarded: set[Block]
     ops: set[Op] = field(default_factory=set)
     values: set[Value] = field(default_factory=set)
 
@@ -102,8 +121,16 @@ class _Liveness:
         if op.name in EFFECTS or op.name in ("cf.while", "func.return"):
             return True
         if op.name in CALLEES:
-            return not self.is_droppable(op)
-        return op.name not in ENDS and not is_total(op, self.facts)
+            return self.is_guarded(op) or not self.is_droppable(op)
+        if self.is_guarded(op) and not op.name.startswith("val.") and op.name not in NEVER_FAIL:
+            # What is total here may still fail by what the model or the target does.
+            is_sure = op.name in _SURE and is_total(op, self.facts)
+            return op.name not in ENDS and not is_sure
+        return op.name not in ENDS and op.name != "cf.save" and not is_total(op, self.facts)
+
+    def is_guarded(self, op: Op) -> bool:
+        """Whether a failure of an op may be caught."""
+        return self.facts.blocks[op] in self.guarded
 
     def is_droppable(self, op: Op) -> bool:
         """Whether a call of another function can be left out if nobody reads its results."""
@@ -115,9 +142,9 @@ class _Liveness:
         match op.name, index:
             case "lm.fork", 0:
                 return op.operands[0]
-            case "func.call", (0 | 1) if self.is_droppable(op):
+            case "func.call", (0 | 1) if self.is_droppable(op) and not self.is_guarded(op):
                 return op.operands[index]
-            case "func.apply", 0 if self.is_droppable(op):
+            case "func.apply", 0 if self.is_droppable(op) and not self.is_guarded(op):
                 return op.operands[0]
             case _:
                 return None
@@ -138,8 +165,10 @@ class _Liveness:
         if owner is not None:
             needs.append(owner)
         match op.name:
-            case "cf.yield":
+            case "cf.yield" | "cf.save":
                 pass  # its operands are demanded one by one
+            case "cf.try":
+                needs += [op.operands[0], op.blocks[0].terminator.operands[0]]
             case "cf.if" | "cf.for":
                 needs.append(op.operands[0])
             case "cf.while":
@@ -168,6 +197,11 @@ class _Liveness:
         return [op] if through is None else [through]
 
     def _result_needs(self, op: Op, index: int) -> list[Op | Value]:
+        if op.name == "cf.try":
+            slot = index - FIRST_SLOT
+            is_slot = 0 <= slot < num_slots(op)
+            saves = [save for save, _ in slot_saves(op, slot)] if is_slot else []
+            return [op, *saves, *result_sources(op, index)]
         if op.name == "cf.if":
             return [op, *(block.terminator.operands[index] for block in op.blocks)]
         return [op, *self._carried_needs(op, index + (op.name == "cf.for"))]
@@ -214,6 +248,11 @@ class _Sweeper:
                 self._drop_results(op)
             case "cf.for" | "cf.while":
                 self._drop_carried(op)
+            case "cf.try":
+                kept = range(FIRST_SLOT, len(op.results))
+                kept = [i for i in kept if op.results[i] in self.live.values]
+                self.changed |= len(kept) + FIRST_SLOT < len(op.results)
+                keep_results(op, kept)
             case "lm.group":
                 self._shrink_group(op)
             case name if name.startswith("val.") or name in ("lm.get", "lm.meta"):

@@ -9,6 +9,8 @@ from lmc.ir.core import Op, Value
 from lmc.ir.types import EFFECT
 from lmc.passes.analysis import Facts
 
+HOST = frozenset({"host.pure", "host.call", "host.method", "host.matches"})
+
 
 def is_decision_free(op: Op, facts: Facts) -> bool:
     """Whether what decides a `cf` op certainly rests on no model call."""
@@ -43,9 +45,11 @@ def _sources(value: Value, facts: Facts) -> list[Value] | None:
             return None if facts.is_called else []
         return _handed_on(owner, owner.blocks[0].arguments, value, owner.name == "cf.for")
     op, _ = facts.definitions[value]
+    if op.name == "cf.try":
+        return None  # the calls of its block
     if op.blocks:
         return _handed_on(op, op.results, value, False)
-    if op.name.startswith("val.") or op.name in ("host.pure", "host.call", "host.method"):
+    if op.name.startswith("val.") or op.name in HOST:
         return list(op.operands)
     # Forks and states as a whole: what is read of them is not followed here.
     return None

@@ -6,6 +6,7 @@ from lmc.passes.analysis import Const, known_items
 from lmc.passes.demand import is_decision_free
 from lmc.passes.fold_values import holds_mutable
 from lmc.passes.rewriting import Rewriter, Rule, make_const
+from lmc.passes.totality import is_total
 
 
 def same_constant(left: Const | None, right: Const | None) -> bool:
@@ -186,6 +187,34 @@ def _is_unchanged(rewriter: Rewriter, init: Value, argument: Value, given: Value
     return same_constant(start, end)
 
 
+def drop_sure_try(rewriter: Rewriter, op: Op) -> list[Op] | None:
+    """Put the block in place of a `cf.try` in which nothing can fail."""
+    *inner, end = op.blocks[0].ops
+    if not all(_is_sure(rewriter, each) for each in inner):
+        return None
+    pairs = [
+        (result, rewriter.final(value))
+        for result, value in zip(
+            op.results[1:], [end.operands[0], *op.operands[1:], *end.operands[1:]], strict=True
+        )
+    ]
+    if not all(rewriter.can_replace(result, value) for result, value in pairs):
+        return None
+    rewriter.remarks.fired("nothing in the try can fail", op)
+    for result, value in pairs:
+        rewriter.replace(result, value)
+    nothing = Op("val.const", [], [op.results[0]], {"value": None}, [], op.location)
+    return [nothing, *(each for each in inner if each.name != "cf.save")]
+
+
+def _is_sure(rewriter: Rewriter, op: Op) -> bool:
+    is_known = op.name in SURE or op.name.startswith("val.")
+    return op.name == "cf.save" or (is_known and is_total(op, rewriter.facts))
+
+
+SURE = frozenset({"lm.extend", "lm.set", "lm.get", "lm.has", "lm.meta", "lm.text", "lm.tick"})
+"""Ops on states that cannot fail where they are total."""
+
 RULES: dict[str, tuple[Rule, ...]] = {
     "cf.if": (
         branch_on_constant,
@@ -195,4 +224,5 @@ RULES: dict[str, tuple[Rule, ...]] = {
     ),
     "cf.for": (drop_empty_loop, simplify_carried),
     "cf.while": (run_once, simplify_carried),
+    "cf.try": (drop_sure_try,),
 }

@@ -9,7 +9,7 @@ from lmc.ir.types import PY, STATE, Type
 from lmc.passes.analysis import APPENDING, Facts
 from lmc.passes.base import Level, Pass, Remarks, counted
 from lmc.passes.prefixes import Head, append_op, common_head, head_of, without_head
-from lmc.passes.purity import is_observed
+from lmc.passes.purity import guarded_blocks, guarded_functions, is_observed
 from lmc.passes.rewriting import sweep_total
 
 READS = frozenset({"lm.text", "lm.messages", "lm.get", "lm.has", "lm.meta"})
@@ -38,8 +38,9 @@ class HoistPrefixPass(Pass):
     def rewrite(self, module: Module, remarks: Remarks) -> bool:
         """Hoist in every function."""
         changed = False
+        guarded = guarded_functions(module)
         for function in module.functions.values():
-            hoister = _Hoister(self, function, remarks)
+            hoister = _Hoister(self, function, remarks, guarded)
             while hoister.step() or hoister.make_prologues():
                 # What a move leaves unread would count as a use of states in the next one.
                 sweep_total(function)
@@ -50,8 +51,11 @@ class HoistPrefixPass(Pass):
 class _Hoister:
     """Hoists in one function, one move at a time."""
 
-    def __init__(self, limits: HoistPrefixPass, function: Function, remarks: Remarks) -> None:
+    def __init__(
+        self, limits: HoistPrefixPass, function: Function, remarks: Remarks, guarded: set[str]
+    ) -> None:
         self._limits = limits
+        self._guarded = guarded_blocks(function, guarded)
         self._function = function
         self._remarks = remarks
         self._facts = Facts()
@@ -116,6 +120,8 @@ class _Hoister:
         """Whether a head may move; a marker can fail, so it passes nothing that is observed."""
         if head.kind == "text":
             return True
+        if block in self._guarded:
+            return False  # a try sees in which order things fail
         if any(self._facts.blocks[op] is not block for op in starts):
             return False
         first, last = block.ops.index(fork), max(block.ops.index(op) for op in starts)
@@ -173,7 +179,10 @@ class _Hoister:
         if heads[0] is None or heads[1] is None:
             return False
         head = common_head([heads[0], heads[1]], self._limits.min_chars)
-        if head is None or (head.kind != "text" and not _start_arms(branch, first, second)):
+        if head is None:
+            return False
+        may_move = block not in self._guarded and _start_arms(branch, first, second)
+        if head.kind != "text" and not may_move:
             return False
         is_hoisted = "hoisted" in first.attributes
         if is_hoisted != ("hoisted" in second.attributes):
@@ -238,7 +247,10 @@ class _Hoister:
         if head is None or self._facts.blocks[op] is not block:
             return None
         first, last = block.ops.index(root), block.ops.index(op)
-        if head.kind != "text" and any(is_observed(each) for each in block.ops[first:last]):
+        is_marker = head.kind != "text"
+        if is_marker and (
+            block in self._guarded or any(is_observed(each) for each in block.ops[first:last])
+        ):
             return None
         return op, head
 

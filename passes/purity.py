@@ -1,8 +1,9 @@
 """What running a function can do apart from giving its results."""
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from lmc.ir.core import Module, Op
+from lmc.ir.core import Block, Function, Module, Op
 from lmc.passes.analysis import EFFECTS, Facts
 from lmc.passes.totality import is_total
 
@@ -68,9 +69,50 @@ def reachable_functions(module: Module) -> list[str]:
     return [name for name in module.functions if name in seen]
 
 
+def guarded_functions(module: Module) -> set[str]:
+    """Return the functions that a `cf.try` may run, directly or through others."""
+    pending = [
+        str(inner.attributes["callee"])
+        for op in module.walk()
+        if op.name == "cf.try"
+        for inner in op.blocks[0].walk()
+        if inner.name in CALLEES
+    ]
+    found: set[str] = set()
+    while pending:
+        name = pending.pop()
+        if name not in found and name in module.functions:
+            found.add(name)
+            ops = module.functions[name].body.walk()
+            pending += [str(op.attributes["callee"]) for op in ops if op.name in CALLEES]
+    return found
+
+
+def guarded_blocks(function: Function, guarded: Collection[str]) -> set[Block]:
+    """Return the blocks of a function in which any failure may be caught, in program order.
+
+    Args:
+        function: where to look.
+        guarded: the functions that run in a `cf.try` as a whole.
+    """
+    if function.name in guarded:
+        return {function.body, *_inner_blocks(function.body)}
+    return {
+        block
+        for op in function.body.walk()
+        if op.name == "cf.try"
+        for block in (op.blocks[0], *_inner_blocks(op.blocks[0]))
+    }
+
+
+def _inner_blocks(block: Block) -> Iterator[Block]:
+    for op in block.walk():
+        yield from op.blocks
+
+
 def is_observed(op: Op) -> bool:
     """Whether an op, or one within it, may do what a failure before it would prevent."""
-    watched = EFFECTS | CALLEES | {"cf.while"}
+    watched = EFFECTS | CALLEES | {"cf.while", "cf.try", "cf.save"}
     return op.name in watched or any(
         inner.name in watched for block in op.blocks for inner in block.walk()
     )

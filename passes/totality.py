@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from lmc.ir.core import Op, Value
 from lmc.ir.ops import SPECS
+from lmc.ir.tries import result_sources
 from lmc.ir.types import BOOL, DICT, FLOAT, INT, META, NONE, PY, STATE, TEXT, Type, list_of
 from lmc.passes.analysis import Const, Facts, known_items, lookup
 
@@ -134,6 +135,8 @@ def _sources(value: Value, facts: Facts) -> list[Value]:
         owner, carried = facts.definitions[value]
     if owner is None or not owner.blocks:
         return []
+    if owner.name == "cf.try":
+        return result_sources(owner, carried)
     if owner.name == "cf.if":
         return [block.terminator.operands[carried] for block in owner.blocks]
     init = owner.operands[carried + (owner.name == "cf.for")]

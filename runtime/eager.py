@@ -8,15 +8,18 @@ read. So calls on independent states run side by side here as well.
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar, copy_context
+from dataclasses import replace
 from typing import Any
 
 from lmc.codegen.plan import Step
 from lmc.errors import LmcError, RunError, UsageError
 from lmc.ir import expressions as ex
+from lmc.ir.caught import as_raised, told_error
 from lmc.ir.location import Location
 from lmc.ir.target import Backend
-from lmc.runtime.eager_location import raised_at, user_location
+from lmc.runtime.eager_location import OWN_PACKAGES, raised_at, user_location
 from lmc.runtime.eager_state import EagerForks, EagerState
+from lmc.runtime.eager_tries import RunEnded, in_try
 from lmc.runtime.executor.code import code_step
 from lmc.runtime.executor.control_ops import check_depth
 from lmc.runtime.executor.executor import checked_defaults
@@ -26,10 +29,13 @@ from lmc.runtime.executor.operations import OPERATIONS
 from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.runner import Runner, Sessions, Start, kept
 from lmc.runtime.executor.session import Job, Session
-from lmc.runtime.executor.slots import Slot, StateHandle, known
+from lmc.runtime.executor.slots import Failure, Slot, StateHandle, known
 from lmc.runtime.executor.task import Frame, Scope, Task
 from lmc.runtime.origins import Origin
 from lmc.runtime.result import RunResult
+
+PASSED_ON = frozenset({"lm.prompt", "lm.fork", "lm.tick"})
+"""Ops whose states are not waited for in a `try`: they only hand on what was there."""
 
 MAX_BODIES = 32
 """Bodies of one batch that run at a time, each on a thread of its own."""
@@ -61,9 +67,10 @@ class EagerRun:
     ) -> list[Slot]:
         """Start an op and return its outputs: a state, if it gives one, then values.
 
-        Raises what ended the run, if something has, and what is wrong with the inputs.
+        In a `try` the op is waited for, so that its failure is raised here. Raises what ended
+        the run, if something has, and what is wrong with the inputs.
         """
-        self.job.check()
+        self._check()
         slots = [known(value) for value in inputs]
         states = (len(slots),) if gives_state else ()
         num_outputs = num_values + len(states)
@@ -74,6 +81,9 @@ class EagerRun:
         )
         code = code_step(step, OPERATIONS, location=self.locate())
         self._num_ops += 1
+        is_tried = self.is_in_try()
+        if is_tried:
+            scope = replace(scope, is_tried=True)
         frame = Frame(self.job.run, slots, (self._num_ops,), scope)
         task = Task(frame, code, 0)
         is_sound = _is_sound(task)
@@ -81,15 +91,53 @@ class EagerRun:
         made = slots[len(inputs) :]
         if not is_sound:
             self.wait(made[0].value.content if gives_state else made[0])
+        if is_tried:
+            for slot in made[len(states) :]:
+                self.wait(slot)
+            if states and op not in PASSED_ON:
+                self.wait(made[0].value.content)
         return made
+
+    def is_in_try(self) -> bool:
+        """Whether the body is in a `try` that may catch what is raised now."""
+        return in_try(OUTERMOST, OWN_PACKAGES)
+
+    def caught(self, error: LmcError) -> Exception:
+        """Return what to raise for an error: in a `try`, what a program sees that catches it."""
+        return as_raised(error) if self.is_in_try() else error
+
+    def _check(self) -> None:
+        try:
+            self.job.check()
+        except Exception as error:
+            raise self._ended(error) from None
+
+    def _ended(self, error: BaseException) -> BaseException:
+        """Return what to raise for what ended the run, so that no `try` catches it."""
+        return RunEnded(error) if self.is_in_try() else error
 
     def wait(self, slot: Slot) -> Any:
         """Wait for a value; what failed is raised here."""
-        self.job.wait_for(slot)
+        try:
+            self.job.wait_for(slot)
+        except Exception as error:
+            raise self._ended(error) from None
         if slot.failure is not None:
-            raise slot.failure.error
+            raise self._raised(slot.failure)
         self.read_origins.append(slot.origin)
         return slot.value
+
+    def _raised(self, failure: Failure) -> BaseException:
+        """Return what to raise for a failure; one from before a `try` is not caught by it."""
+        error = failure.error
+        if not self.is_in_try():
+            return error
+        if isinstance(error, LmcError) and failure.order[0] == self._num_ops:
+            # That the answer was no good was seen, so the call was needed.
+            self.read_origins += self.job.run.asked.get(failure.order, ())
+            return as_raised(error)
+        self.job.fail(error)
+        return RunEnded(error)
 
     def end(self, root: StateHandle, value: Any) -> None:
         """Let the run end once everything is there."""
@@ -124,20 +172,30 @@ class Context:
         handle = run.apply("lm.prompt", (), {}, scope)[0].value
         self.root = EagerState(run, scope, handle, scope.lineage)
 
-    def call(self, args: Mapping[str, Any]) -> Any:
-        """Call the body; what it raises itself becomes an error at its line."""
+    def call_body(self, args: Mapping[str, Any]) -> Any:
+        """Call the body; what it raises comes out as it is."""
         token = _current.set(self)
         try:
             return self._function(self.root, **args)
-        except LmcError as error:
-            if error.location is None:
-                error.location = raised_at(error, self.run.folder)
-            raise
-        except Exception as error:
-            location = raised_at(error, self.run.folder)
-            raise RunError(f"{type(error).__name__}: {error}", location=location) from error
         finally:
             _current.reset(token)
+
+    def call(self, args: Mapping[str, Any]) -> Any:
+        """Call the outermost body; what it raises itself becomes an error at its line."""
+        try:
+            return self.call_body(args)
+        except RunEnded as ended:
+            raise ended.error from None
+        except Exception as error:
+            told = error if isinstance(error, LmcError) else None
+            told = told_error(error) or told
+            if told is None:
+                told = RunError(f"{type(error).__name__}: {error}")
+            if told.location is None:
+                told.location = raised_at(error, self.run.folder)
+            if told is error:
+                raise
+            raise told from error
 
     def call_and_finish(self, args: Mapping[str, Any]) -> None:
         """Call the body and end the run with what it gives or raises."""
@@ -149,6 +207,9 @@ class Context:
         else:
             self.run.end(self.root.handle, value)
 
+
+OUTERMOST = frozenset({Context.call.__code__})
+"""Code below which no frame belongs to the program that is running."""
 
 _current: ContextVar[Context | None] = ContextVar("lmc_eager_context", default=None)
 
@@ -314,8 +375,9 @@ def call_nested(
             )
         merged = {**outer.scope.defaults, **checked_defaults(defaults)}
     except LmcError as error:
-        raise RunError(error.message, hint=error.hint, location=outer.run.locate()) from None
+        told = RunError(error.message, hint=error.hint, location=outer.run.locate())
+        raise outer.run.caught(told) from None
     scope = Scope((*root.lineage, f"call{root.ordinal}"), merged, outer.scope.depth + 1)
     root.tick()
     inner = Context(outer.run, scope, function)
-    return EagerResult(inner.root, inner.call(args))
+    return EagerResult(inner.root, inner.call_body(args))

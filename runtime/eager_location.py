@@ -8,7 +8,7 @@ from types import CodeType, FrameType
 
 from lmc.ir.location import Location
 
-_SKIPPED = ("lmc", "contextlib")
+OWN_PACKAGES = ("lmc", "contextlib")
 """Packages whose frames are not the user's: our own, and what runs our with blocks."""
 
 
@@ -33,7 +33,7 @@ def raised_at(error: BaseException, folder: str) -> Location | None:
 
 
 def _is_own(frame: FrameType) -> bool:
-    return frame.f_globals.get("__name__", "").partition(".")[0] in _SKIPPED
+    return frame.f_globals.get("__name__", "").partition(".")[0] in OWN_PACKAGES
 
 
 def _is_in(file: str, folder: str) -> bool:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from lmc.errors import RunError
+from lmc.errors import AppendError, RunError
 from lmc.ir import expressions as ex
 from lmc.ir.expressions import GEN_PARAMS, SELECT_PARAMS
 from lmc.ir.reasoning import REASONING_NAME, split_reasoning
@@ -62,7 +62,7 @@ class EagerState:
             wrong = value.handle if isinstance(value, EagerState) else value
             if not isinstance(wrong, str):
                 self._step("lm.extend", wrong)  # which tells what is wrong, and the prompt's end
-            raise self._error(str(error)) from None
+            raise self._error(str(error), kind=AppendError) from None
 
     def _append(self, part: Any) -> None:
         match part:
@@ -83,7 +83,8 @@ class EagerState:
             case ex.Control(token):
                 self._step("lm.control", token=token)
             case _:
-                raise self._error(f"cannot append {type(part).__name__} to a prompt")
+                what = f"cannot append {type(part).__name__} to a prompt"
+                raise self._error(what, kind=AppendError)
 
     def _step(self, op: str, *inputs: Any, num_values: int = 0, **attributes: Any) -> list[Any]:
         """Apply an op that gives this state its next content; return its other outputs."""
@@ -105,7 +106,12 @@ class EagerState:
         attributes: dict[str, Any] = {"params": known, "dynamic": []}
         if name is not None:
             attributes["name"] = name
-        made = self._step(op, *inputs, num_values=2, **attributes)
+        try:
+            made = self._step(op, *inputs, num_values=2, **attributes)
+        except Exception:
+            if self._run.is_in_try():
+                self.tick()  # a call that fails counts, so that the next one has another key
+            raise
         self.ordinal += 1
         return made
 
@@ -284,8 +290,10 @@ class EagerState:
         """Join children into this state."""
         self._step("lm.join", [child.handle for child in children], mode=mode)
 
-    def _error(self, message: str, hint: str | None = None) -> RunError:
-        return RunError(message, hint=hint, location=self._run.locate())
+    def _error(
+        self, message: str, hint: str | None = None, kind: type[RunError] = RunError
+    ) -> Exception:
+        return self._run.caught(kind(message, hint=hint, location=self._run.locate()))
 
 
 class EagerForks:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from lmc.errors import RunError
+from lmc.errors import AppendError, RunError, VariableError
 from lmc.ir.calls import GenResult
 from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
 from lmc.ir.target import Piece, Target
@@ -243,9 +243,9 @@ class PromptState:
         """Return a variable; a missing one is an error that lists the names."""
         if name not in self.variables:
             if name.startswith(HIDDEN):
-                raise RunError(NO_VALUE, hint=NO_VALUE_HINT)
+                raise VariableError(NO_VALUE, hint=NO_VALUE_HINT)
             known = shown_names(self.variables)
-            raise RunError(
+            raise VariableError(
                 f"the state has no variable {name!r}", hint=f"variables set so far: {known}"
             )
         return self.variables[name]
@@ -254,7 +254,7 @@ class PromptState:
         """Return the meta dict of the call that set a variable."""
         if name not in self.metas:
             known = ", ".join(map(repr, self.metas)) or "none"
-            raise RunError(
+            raise VariableError(
                 f"no generation set the variable {name!r}", hint=f"generated so far: {known}"
             )
         return self.metas[name]
@@ -362,7 +362,7 @@ class PromptState:
 def checked_text(value: Any) -> str:
     """Return a value that can be appended to a prompt; raises RunError for others."""
     if not isinstance(value, str):
-        raise RunError(
+        raise AppendError(
             f"only text can be appended to a prompt, not {type(value).__name__}: {value!r:.80}",
             hint="make it a str first: str(...) or an f-string",
         )

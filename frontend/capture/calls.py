@@ -2,6 +2,7 @@
 
 import ast
 import builtins
+from collections.abc import Callable
 from typing import Any
 
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
@@ -253,12 +254,23 @@ class Calls(Inlining):
                 self.fail(node, f"{describe(function)} cannot be called for each item",
                           "use a lambda or a function of the module")  # fmt: skip
 
+    class_callee: Callable[[type, str, ast.AST], str]
+    matches: Callable[[Value, list[str], ast.AST], Plain]
+
+    def is_exception(self, obj: Any) -> bool:
+        """Whether a live object is a class of exceptions."""
+        return isinstance(obj, type) and issubclass(obj, BaseException)
+
     def _isinstance(self, node: ast.Call) -> Abstract:
         arguments = [self.expression(argument) for argument in node.args]
         kinds = arguments[1].items if isinstance(arguments[-1], Tuple) else tuple(arguments[1:])
         found: Known | Plain = Known(False)
         value = self.read(arguments[0], node)
         for kind in kinds:
+            if isinstance(kind, HostObject) and self.is_exception(kind.obj):
+                named = [self.class_callee(kind.obj, kind.name, node)]
+                found = self.either(found, self.matches(value, named, node), node)
+                continue
             if not isinstance(kind, Builtin) or kind.name not in _CLASS_NAMES:
                 self.fail(node, "isinstance knows Python's plain classes only",
                           f"one of {', '.join(_CLASS_NAMES)}")  # fmt: skip

@@ -138,6 +138,9 @@ class ControlFlow(Emitter):
                 self.store.contents[cell] = value
         for cell in merger.cells:
             self.store.contents[cell] = fresh(ir_type(cell.kind))
+        self.store.saved = {
+            place: held for place, held in left.saved.items() if right.saved.get(place) == held
+        }
         self._hint_results(results, shapes, merger.cells)
         for index, result in enumerate(results):
             self.phi_sources[result] = [side[index] for side in yields]

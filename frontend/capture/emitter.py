@@ -73,11 +73,14 @@ class Emitter:
         self.counter = 0
         self.depth = 0
         self.open_loops: list[OpenLoop] = []
+        self.tries: list[Any] = []
+        self.handled: list[Value] = []
 
     # The parts that expressions, calls and statements need of one another.
     expression: Callable[[ast.expr], Abstract]
     place: Callable[[ast.expr], Abstract]
     statements: Callable[[Sequence[ast.stmt]], None]
+    note_progress: Callable[[ast.AST], None]
 
     @contextmanager
     def inside(self, node: ast.AST) -> Iterator[None]:
@@ -249,6 +252,7 @@ class Emitter:
         if isinstance(place, Ref):
             value.hint = value.hint or place.cell.hint
             self.store.contents[place.cell] = value
+            self.note_progress(node)
             return
         assert isinstance(place, Element)
         outer = self.raw(place.container, node)

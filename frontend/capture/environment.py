@@ -89,6 +89,7 @@ class Environment(IndexedStates):
             if content is not None and not content.hint:
                 content.hint = name
         self.store.names[owner.id, name] = value
+        self.note_progress(node)
 
     def from_python(
         self, obj: Any, name: str, node: ast.AST, *, is_guarded: bool = True

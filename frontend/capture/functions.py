@@ -12,9 +12,9 @@ from lmc.errors import CaptureError
 from lmc.frontend.capture.frame import MISSING, Frame, local_names
 from lmc.frontend.capture.host_calls import module_name
 from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_of
-from lmc.frontend.capture.patterns import Patterns
 from lmc.frontend.capture.prune import prune
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
+from lmc.frontend.capture.tries import Tries
 from lmc.frontend.capture.unread import drop_unread
 from lmc.frontend.capture.values import Cell, Plain, Ref
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
@@ -172,7 +172,7 @@ class ModuleCapture:
         self._watched[key] = digest
 
 
-class FunctionCapture(Patterns):
+class FunctionCapture(Tries):
     """Captures one function."""
 
     def __init__(

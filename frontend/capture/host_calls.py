@@ -48,7 +48,7 @@ class HostCalls(Methods):
         if not is_attr(member.value):
             self.fail(node, f"'{abstract.name}' has a value that cannot be written down",
                       "give the enum's members values of text or numbers")  # fmt: skip
-        callee = self._import_name(type(member), type(member).__name__, node)
+        callee = self.import_name(type(member), type(member).__name__, node)
         self.module.host[callee] = type(member)
         operands = [self.constant(member.value, node)]
         return self.emit("host.pure", operands, [PY], node, callee=callee)[0]
@@ -70,7 +70,7 @@ class HostCalls(Methods):
             if self.module.facts.changes_arguments(obj):
                 self.fail(node, f"'{name}' changes what it is given, out of the program's sight",
                           "let it return the changed value")  # fmt: skip
-        callee = self._import_name(obj, name, node)
+        callee = self.import_name(obj, name, node)
         self.module.host[callee] = obj
         operands = [self.read(value, node) for value in (*arguments, *keywords.values())]
         named = self.keywords_of(keywords)
@@ -90,7 +90,7 @@ class HostCalls(Methods):
             made, external=f"what '{name}' gave, which may belong to others", from_host=True
         )
 
-    def _import_name(self, obj: Any, name: str, node: ast.AST) -> str:
+    def import_name(self, obj: Any, name: str, node: ast.AST) -> str:
         """Return 'module:qualname' of a live function, after checking where it leads."""
         module, qualname = module_name(obj), getattr(obj, "__qualname__", None)
         if module == "builtins" and qualname in REFUSED:

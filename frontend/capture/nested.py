@@ -86,6 +86,8 @@ class NestedPrograms(HostCalls):
             self.fail(node, "a program is called where none is running", "call it from a program")
         self.check_callable(caller, node)
         before = self.content(caller, node)
+        if self.tries:
+            self.note_failed_call(caller, before, node)
         effect = self.store.contents[self.effect]
         named = {"defaults": defaults} if defaults else {}
         made = self.emit("func.call", [effect, before, *operands], [EFFECT, STATE, STATE, PY], node,

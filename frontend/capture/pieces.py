@@ -336,8 +336,12 @@ class PieceBuilder(Expressions):
                 self._append_either(place, part, node)
                 state = self.raw(place, node)
                 continue
+            if self.tries and part.kind in ("gen", "select"):
+                self.note_failed_call(place, state, node)
             state = self._append_part(state, part)
             state.hint = hint
+            if self.tries:
+                self.assign_content(place, state, node)
         self.write(place, state, node)
 
     def _append_either(self, place: Abstract, part: Piece, node: ast.AST) -> None:
@@ -345,6 +349,11 @@ class PieceBuilder(Expressions):
         assert part.test is not None
         sides = [partial(self.append, place, option, node) for option in part.options]
         self.branch(node, Plain(part.test), *sides)
+
+    def note_failed_call(self, place: Abstract, state: Value, node: ast.AST) -> None:
+        """In a `try`, note that a call counts which fails: the next one has another key."""
+        counted = self.emit("lm.tick", [state], [STATE], node, n=1)[0]
+        self.assign_content(place, counted, node)
 
     def _append_part(self, state: Value, part: Piece) -> Value:
         node = part.node

@@ -1,6 +1,7 @@
 """Dropping what capture carried through branches and loops and nobody reads."""
 
 from lmc.ir.core import Block, Op, Value
+from lmc.ir.tries import FIRST_SLOT, keep_results, result_sources
 from lmc.ir.types import STATE
 
 _CONSTANTS = ("val.const", "val.undefined", "val.list")
@@ -25,6 +26,9 @@ def prune(body: Block) -> None:
     for op in ops:
         if op.name == "cf.if":
             _drop_results(op, needed)
+        elif op.name == "cf.try":
+            kept = range(FIRST_SLOT, len(op.results))
+            keep_results(op, [index for index in kept if op.results[index] in needed])
         elif op.blocks:
             _drop_carried(op, needed)
     _drop_constants(body, needed)
@@ -34,7 +38,9 @@ def _taken(op: Op) -> list[Value]:
     """Return the operands that an op needs for itself."""
     if op.name in ("cf.if", "cf.for"):
         found = op.operands[:1]
-    elif op.name == "cf.while" or op.name == "cf.yield" or _is_droppable(op):
+    elif op.name == "cf.try":
+        found = [op.operands[0], op.blocks[0].terminator.operands[0]]
+    elif op.name in ("cf.while", "cf.yield", "cf.save") or _is_droppable(op):
         found = []
     else:
         found = op.operands
@@ -45,6 +51,10 @@ def _taken(op: Op) -> list[Value]:
 
 def _is_droppable(op: Op) -> bool:
     return (op.name in _CONSTANTS and not op.operands) or _is_slot(op)
+
+
+def _is_empty_save(op: Op) -> bool:
+    return op.name == "cf.save" and not op.operands
 
 
 def _is_slot(op: Op) -> bool:
@@ -59,6 +69,9 @@ def _sources(ops: list[Op]) -> dict[Value, list[Value]]:
             ends = [block.terminator.operands for block in op.blocks]
             for result, *values in zip(op.results, *ends, strict=True):
                 found[result] = values
+        elif op.name == "cf.try":
+            for index, result in enumerate(op.results):
+                found[result] = result_sources(op, index)
         elif op.blocks:
             for result, argument, init, back in _carried(op):
                 found[result] = found[argument] = [init, back]
@@ -99,7 +112,11 @@ def _drop_carried(op: Op, needed: set[Value]) -> None:
 
 
 def _drop_constants(block: Block, needed: set[Value]) -> None:
-    block.ops = [op for op in block.ops if not _is_droppable(op) or op.results[0] in needed]
+    block.ops = [
+        op
+        for op in block.ops
+        if not (_is_droppable(op) and op.results[0] not in needed) and not _is_empty_save(op)
+    ]
     for op in block.ops:
         for nested in op.blocks:
             _drop_constants(nested, needed)

@@ -1,7 +1,6 @@
 """Statements: assignment, control flow with early exits, with blocks."""
 
 import ast
-import builtins
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -45,11 +44,16 @@ class Statements(Assignment):
             if isinstance(statement, ast.Match):
                 self.match_statement(statement, rest)
                 return
+            if isinstance(statement, ast.Try):
+                self.try_statement(statement, rest)
+                return
             self._statement(statement)
             if not self._go_on(statement, rest):
                 return
 
     match_statement: Callable[[ast.Match, Sequence[ast.stmt]], None]
+    try_statement: Callable[[ast.Try, Sequence[ast.stmt]], None]
+    raise_statement: Callable[[ast.Raise], bool]
 
     def _go_on(self, node: ast.stmt, rest: Sequence[ast.stmt]) -> bool:
         """Tell whether to walk on in line; where it depends, walk the rest under a condition."""
@@ -103,10 +107,11 @@ class Statements(Assignment):
         if method is None:
             word = type(node).__name__
             hint = "move this part into a function of its own, outside the program"
-            if isinstance(node, (ast.Try, ast.TryStar)):
-                word, hint = "try", "catch the exception in a function that the program calls"
+            if isinstance(node, ast.TryStar):
+                word, hint = "except*", "catch with except"
             self.fail(node, f"'{word}' statements cannot be captured", hint)
         method(node)
+        self.note_progress(node)
 
     # Branches.
 
@@ -236,26 +241,16 @@ class Statements(Assignment):
     listed: Callable[[Iterable, ast.AST], Abstract]
 
     def _stmt_Raise(self, node: ast.Raise) -> None:
-        kind, message = self._exception(node)
-        self._raise(kind, message, node)
+        self.raise_statement(node)
 
-    def _exception(self, node: ast.Raise) -> tuple[str, Abstract]:
-        error = node.exc
-        arguments: list[ast.expr] = []
-        if isinstance(error, ast.Call):
-            error, arguments = error.func, list(error.args)
-        found = self.expression(error) if error is not None else None
-        if not isinstance(found, HostObject) or not _is_exception(found.obj) or len(arguments) > 1:
-            self.fail(node, "this raise cannot be captured",
-                      'raise one of Python\'s own: raise ValueError("text")')  # fmt: skip
-        message = self.expression(arguments[0]) if arguments else Known("")
-        return found.obj.__name__, message
-
-    def _raise(self, kind: str, message: Abstract, node: ast.AST) -> None:
+    def raise_new(self, kind: str, message: Abstract | None, node: ast.AST) -> None:
+        """Fail with an exception of Python's own."""
         from lmc.frontend.raising import raise_error
 
         effect = self.store.contents[self.effect]
-        operands = [effect, self.constant(kind, node), self.read(message, node)]
+        operands = [effect, self.constant(kind, node)]
+        if message is not None:
+            operands.append(self.read(message, node))
         made = self.emit("host.call", operands, [EFFECT, PY], node, callee=RAISES)
         self.module.host[RAISES] = raise_error
         made[0].hint = "effect"
@@ -266,9 +261,9 @@ class Statements(Assignment):
         condition = self.condition(node.test)
 
         def fails() -> None:
-            message = Known("") if node.msg is None else self.expression(node.msg)
+            message = None if node.msg is None else self.expression(node.msg)
             flag = self.store.names[self.frame.id, "$return"]
-            self._raise("AssertionError", message, node.test)
+            self.raise_new("AssertionError", message, node.test)
             # A failed assertion ends the run, so nothing after it needs a condition.
             self.store.names[self.frame.id, "$return"] = flag
 
@@ -348,9 +343,3 @@ class Statements(Assignment):
                 self.mutate(place, "__delitem__", [key], {}, node)
             else:
                 self.fail(target, "this cannot be deleted in a program", "delete items by index")
-
-
-def _is_exception(obj: Any) -> bool:
-    name = getattr(obj, "__name__", "")
-    known = getattr(builtins, name, None) if name else None
-    return isinstance(obj, type) and issubclass(obj, Exception) and known is obj

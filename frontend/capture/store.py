@@ -15,7 +15,8 @@ class Store:
 
     `stale` cells were changed through another name that capture could not follow: reading one
     is a graph break. `ticked` ones had a call counted elsewhere: making a call on one is.
-    `frozen` ones are held by something else: changing one is.
+    `frozen` ones are held by something else: changing one is. `saved` is what was noted last,
+    by name and cell, for the handlers of the `try` that is being walked.
     """
 
     names: dict[Key, Abstract] = field(default_factory=dict)
@@ -23,6 +24,7 @@ class Store:
     stale: dict[Cell, str] = field(default_factory=dict)
     ticked: dict[Cell, str] = field(default_factory=dict)
     frozen: dict[Cell, str] = field(default_factory=dict)
+    saved: dict[object, object] = field(default_factory=dict)
 
     def copy(self) -> "Store":
         """Return a store that changes on its own."""
@@ -32,6 +34,7 @@ class Store:
             dict(self.stale),
             dict(self.ticked),
             dict(self.frozen),
+            dict(self.saved),
         )
 
     def flags(self) -> tuple[dict[Cell, str], dict[Cell, str], dict[Cell, str]]:

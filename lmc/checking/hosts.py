@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import CellType, FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
 
-from lmc.checking.values import UNNOTED, is_noted, shown_call
+from lmc.checking.values import OWN, is_noted, shown_call
 from lmc.ir.core import Module
 from lmc.runtime.oracle_text import Draw
 
@@ -80,7 +80,10 @@ class HostStandIns:
     def is_replaced(self, callee: str) -> bool:
         """Whether a function is stood in for; builtins without effects and raising are not."""
         is_builtin = callee.startswith("builtins:")
-        return callee != UNNOTED and (not is_builtin or callee in self._noted)
+        real = self.real[callee]
+        if isinstance(real, type) and issubclass(real, BaseException):
+            return False
+        return not callee.startswith(OWN) and (not is_builtin or callee in self._noted)
 
     def _stand_in(self, callee: str) -> Callable[..., Any]:
         if not self.is_replaced(callee):

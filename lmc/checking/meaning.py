@@ -55,7 +55,8 @@ def failure_of(error: BaseException) -> Failure:
     message = error.message if isinstance(error, LmcError) else str(error)
     place = error.location if isinstance(error, LmcError) else None
     found = _RAISED.match(message)
-    kind = found["kind"] if found else type(error).__name__
+    own = "RunError" if isinstance(error, RunError) else type(error).__name__
+    kind = found["kind"] if found else own
     if kind == "NameError" or "has no value on the path taken here" in message:
         kind = "UnboundLocalError"
     if "cannot append" in message or "can be appended" in message:

@@ -73,6 +73,8 @@ def _untold(result: RunResult, streams: dict[Lineage, str]) -> str | None:
     """Return a generated text that was not streamed with its state."""
     for record in result.calls:
         answer = record.result
+        if getattr(record.call, "constraint", None) is not None and not answer.complete:  # type: ignore[union-attr]
+            continue  # a typed one that was cut, which a try caught: its text was taken back
         if isinstance(answer, GenResult) and record.sample == 0:
             if answer.text not in streams.get(record.lineage, ""):
                 place = "/".join(record.lineage) or "the root"

@@ -5,8 +5,8 @@ from typing import Any
 
 from lmc.ir.interpreter_prompt import Prompt
 
-UNNOTED = "lmc.frontend.raising:raise_error"
-"""What a `raise` of a program becomes: a host call in compiled runs, none in eager ones."""
+OWN = "lmc.frontend.raising:"
+"""What a `raise` of a program becomes: host calls in compiled runs, none in eager ones."""
 
 MAX_SHOWN = 400
 
@@ -39,7 +39,7 @@ def _joined(values: Sequence[Any]) -> str:
 
 def is_noted(callee: str) -> bool:
     """Whether a host call is compared: functions are, methods of their results are not."""
-    return not callee.startswith(".") and callee != UNNOTED
+    return not callee.startswith(".") and not callee.startswith(OWN)
 
 
 def shown_call(callee: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> str:

@@ -1,11 +1,11 @@
 """The ops that ask the model: gen and select."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
 
-from lmc.errors import RunError
+from lmc.errors import IncompleteError
 from lmc.ir.call_meta import PieceMeta, gen_meta, select_meta
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, derive_key
 from lmc.ir.evaluate import Undefined
@@ -61,6 +61,7 @@ def gen(task: Task) -> None:
     params: GenParams = task.checked
     calls = gen_calls(task, state, params)
     results: list[Any] = [None] * len(calls)
+    untold: list[Any] = []
     missing = len(calls)
 
     def answered(sample: int, result: Any) -> None:
@@ -68,19 +69,35 @@ def gen(task: Task) -> None:
         results[sample] = result
         missing -= 1
         if not missing:
-            task.finish(lambda: give_gen(task, state, params, calls, results))
+            task.finish(lambda: give_gen(task, state, params, calls, results, untold))
 
     for sample, call in enumerate(calls):
         on_text = None
         if sample == 0 and task.run.on_event is not None:
-            on_text = _speaker(task, state, params, call)
+            on_text = _speaker(task, state, params, call, untold)
         task.run.ask(call, task.order, partial(answered, sample), on_text)
 
 
-def _speaker(task: Task, state: PromptState, params: GenParams, call: GenCall) -> Any:
+def _speaker(
+    task: Task, state: PromptState, params: GenParams, call: GenCall, untold: list[Any]
+) -> Any:
+    """Return what is called with each piece of a generation.
+
+    In a try, a typed generation is told as a whole: a try goes back before one that is cut.
+    """
     tokenizer = task.run.backend.target.tokenizer
     metas = PieceMeta(call, tokenizer, with_text=params.with_text)
-    return lambda piece: task.run.emit("gen", params.name, metas.add(piece), state.lineage)
+    is_tried = task.guard is not None or task.frame.scope.is_tried
+    is_late = is_tried and params.type_name != "str"
+
+    def speak(piece: Any) -> None:
+        told = partial(task.run.emit, "gen", params.name, metas.add(piece), state.lineage)
+        if is_late:
+            untold.append(told)
+        else:
+            task.tell(told)
+
+    return speak
 
 
 def gen_calls(task: Task, state: PromptState, params: GenParams) -> list[GenCall]:
@@ -100,8 +117,11 @@ def give_gen(
     params: GenParams,
     calls: Sequence[GenCall],
     results: Sequence[Any],
+    untold: Sequence[Callable[[], None]] = (),
 ) -> None:
     """Give the state with the generated run, the value and the meta dict."""
+    rest = join_origins((state.text_origin, task.origin(1)))
+    origins = _call_origins(task, state, params, calls, results, rest)
     for result in results:
         if isinstance(result, BaseException):
             raise result
@@ -111,22 +131,42 @@ def give_gen(
         gen_meta(call, result, tokenizer, with_text=params.with_text)
         for call, result in zip(calls, results, strict=True)
     ]
-    rest = join_origins((state.text_origin, task.origin(1)))
-    origins: list[Origin] = []
-    for sample, (call, result) in enumerate(zip(calls, results, strict=True)):
-        place = (params.name or "", state.lineage, state.ordinal, sample)
-        record = CallRecord(*place, call, result)
-        origins.append(of_call((task.order, sample, record), rest))
     value, meta, origin = values[0], metas[0], origins[0]
     if params.num_samples > 1:
         value, meta, origin = values, metas, of_items(origins) or origin
+    for told in untold:
+        task.tell(told)
     after = state.generated(results[0], origins[0]).tick().unpinned().told()
     if params.name is not None:
         after = after.set(params.name, value, origin, meta=meta).naming(name_origin(task))
-        task.run.tell_variable(params.name, value, meta, state.lineage)
+        lineage = state.lineage
+        task.tell(partial(task.run.tell_variable, params.name, value, meta, lineage))
     if state.pin is not None:
         state.pin.used()
     task.give([after, value, meta], [None, origin, origin])
+
+
+def _call_origins(
+    task: Task,
+    state: PromptState,
+    params: GenParams,
+    calls: Sequence[GenCall],
+    results: Sequence[Any],
+    rest: Origin | None,
+) -> list[Origin]:
+    """Return what each sample rests on, up to the first that failed; a try around is told."""
+    origins: list[Origin] = []
+    for sample, (call, result) in enumerate(zip(calls, results, strict=True)):
+        if isinstance(result, BaseException):
+            break
+        place = (params.name or "", state.lineage, state.ordinal, sample)
+        record = CallRecord(*place, call, result)
+        origins.append(of_call((task.order, sample, record), rest))
+    if task.guard is not None:
+        task.guard.note_calls(task.order, origins)
+    elif task.run.code is None:
+        task.run.asked[task.order] = origins
+    return origins
 
 
 def read_value(params: GenParams, result: GenResult) -> Any:
@@ -139,14 +179,14 @@ def read_value(params: GenParams, result: GenResult) -> Any:
         return result.text
     if not result.complete:
         limit = params.sampling.max_tokens
-        raise RunError(
+        raise IncompleteError(
             f"the {label(params.type_name)} was cut before it was complete: {result.text!r}",
             hint=f"raise max_tokens (now {limit}), or drop stop strings that can occur in it",
         )
     try:
         return read_typed(params.type_name, result.text)
     except (ValueError, KeyError) as error:
-        raise RunError(f"{result.text!r} is no {label(params.type_name)}") from error
+        raise IncompleteError(f"{result.text!r} is no {label(params.type_name)}") from error
 
 
 def check_select(task: Task) -> tuple[str | None, list[str], str]:
@@ -207,6 +247,8 @@ def give_select(
         origin = of_call((task.order, number, record), origin)
     tokenizer = task.run.backend.target.tokenizer
     meta = select_meta(choices, scores, calls, results, tokenizer, method=method)
+    if task.guard is not None:
+        task.guard.note_calls(task.order, [origin])
     chosen = choices[index]
     after = state.extend(chosen, origin).tick().told()
     if results and state.pin is not None:
@@ -214,9 +256,9 @@ def give_select(
         after = after.unpinned()
     if name is not None:
         after = after.set(name, chosen, origin, meta=meta).naming(name_origin(task))
-    task.run.emit("select", name, chosen, state.lineage)
+    task.tell(partial(task.run.emit, "select", name, chosen, state.lineage))
     if name is not None:
-        task.run.tell_variable(name, chosen, meta, state.lineage)
+        task.tell(partial(task.run.tell_variable, name, chosen, meta, state.lineage))
     task.give([after, chosen, meta], [None, origin, origin])
 
 
@@ -253,6 +295,6 @@ def mean(values: Sequence[float]) -> float:
 
 
 CALL_OPERATIONS: dict[str, Operation] = {
-    "lm.gen": Operation(gen, reads=(0,), ticks=1, check=check_gen),
-    "lm.select": Operation(select, reads=(0,), ticks=1, check=check_select),
+    "lm.gen": Operation(gen, reads=(0,), ticks=1, check=check_gen, is_late=True),
+    "lm.select": Operation(select, reads=(0,), ticks=1, check=check_select, is_late=True),
 }

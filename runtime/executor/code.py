@@ -32,6 +32,7 @@ class Operation:
             wrong with them, and what it returns is kept as `task.checked`. After it the step
             cannot end the run by failing: its results fail, for who needs them.
         is_open: the step can still fail when `act` has returned; it leaves by itself.
+        is_late: in a try, the step leaves when its outputs are given.
     """
 
     act: Act
@@ -40,6 +41,7 @@ class Operation:
     ticks: int | None = None
     check: "Callable[[Task], Any] | None" = None
     is_open: bool = False
+    is_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Control flow, calls of functions, and pure values."""
 
+from dataclasses import replace
 from typing import Any
 
 from lmc.errors import RunError
@@ -53,7 +54,7 @@ class Loop:
     def open(self) -> None:
         """Open the next iteration, or give the results where there is none."""
         task, frame = self.task, self.task.frame
-        if task.run.is_closed or task.run.is_beyond(task.live or task.order):
+        if task.run.is_closed or task.is_beyond():
             return
         if self.items is not None and self.number == len(self.items):
             self.end()
@@ -68,8 +69,7 @@ class Loop:
         results = open_frame(task.run, code, arguments, registers, path, frame.scope, control)
         self.number += 1
         if task.live is not None:
-            before, task.live = task.live, (*task.order, self.number)
-            task.run.frontier.move(before, task.live)
+            task.move((*task.order, self.number))
         self.go_on, self.carried = results[0], results[1:]
         if self.go_on.waiters is None:
             task.ready.append(self.decide)
@@ -106,7 +106,9 @@ def for_loop(task: Task) -> None:
     try:
         listed = list(items.value)
     except TypeError as error:
-        raise RunError(f"TypeError: {error}") from error
+        made = RunError(f"TypeError: {error}")
+        made.raised = error
+        raise made from error
     shape = shape_of(items.origin)
     is_keyed = isinstance(items.value, dict)
     slots = [
@@ -143,7 +145,8 @@ def enter(task: Task, identity: tuple[tuple[str, ...], int]) -> None:
     lineage, ordinal = identity
     frame = task.frame
     defaults = {**frame.scope.defaults, **(task.step.attributes.get("defaults") or {})}
-    scope = Scope((*lineage, f"call{ordinal}"), defaults, frame.scope.depth + 1)
+    depth = frame.scope.depth + 1
+    scope = Scope((*lineage, f"call{ordinal}"), defaults, depth, frame.scope.guard)
     arguments = [task.slot(0), *(task.slot(i) for i in range(2, len(task.step.inputs)))]
     effect, state, result = _open_function(task, arguments, scope)
     task.leave()
@@ -155,7 +158,7 @@ def apply(task: Task) -> None:
     """Run a helper function."""
     scope = task.frame.scope
     check_depth(scope)
-    inner = Scope(scope.lineage, scope.defaults, scope.depth + 1)
+    inner = replace(scope, depth=scope.depth + 1)
     arguments = [task.slot(position) for position in range(len(task.step.inputs))]
     task.give_from(_open_function(task, arguments, inner))
 

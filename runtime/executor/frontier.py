@@ -67,6 +67,13 @@ class Frontier:
         else:
             heappush(self._waiting, (order, then))
 
+    def drop(self, after: Order, before: Order) -> None:
+        """Forget the steps between two places: they are not carried out any more."""
+        self._live = {order for order in self._live if not after < order < before}
+        self._waiting = [entry for entry in self._waiting if not after < entry[0] < before]
+        heapify(self._waiting)
+        self._start_waiting()
+
     def _start_waiting(self) -> None:
         while self._waiting and self._waiting[0][0] == self.first():
             heappop(self._waiting)[1]()

@@ -91,5 +91,6 @@ def host_error(name: str, error: BaseException, location: Location | None) -> Ba
     if not isinstance(error, Exception):
         return error
     made = RunError(f"{name} raised {type(error).__name__}: {error}", location=location)
+    made.raised = error
     made.__cause__ = error
     return made

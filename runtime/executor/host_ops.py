@@ -18,8 +18,6 @@ def effectful(task: Task) -> None:
     """Call a function that may have effects; the effect token keeps the order."""
     name, function, values = _callee(task, 1)
     origin = task.origin(1)
-    # The call happens whatever is read later, so what it and its conditions rest on is needed.
-    task.run.needed.append(join_origins((task.frame.control, origin)))
 
     def returned(value: Any) -> None:
         task.give([None, value], [None, origin])
@@ -29,7 +27,11 @@ def effectful(task: Task) -> None:
     order = task.live
 
     def start() -> None:
-        if not (task.run.is_closed or task.run.is_beyond(order)):
+        if not (task.run.is_closed or task.is_beyond()):
+            # The call happens whatever is read later, so what it and its conditions rest on is
+            # needed; in a try also what could have failed before it.
+            before = task.guard.calls_before(order) if task.guard is not None else ()
+            task.run.needed.append(join_origins((task.frame.control, origin, *before)))
             _submit(task, name, function, values, returned)
 
     task.run.frontier.when_first(order, start)
@@ -97,8 +99,16 @@ def _submit(
     task.run.begin(submit, answered, is_host=True, site=site)
 
 
+def matches(task: Task) -> None:
+    """Tell whether an exception is an instance of some classes."""
+    classes = tuple(task.run.host.find(name) for name in task.step.attributes["classes"])
+    is_instance = isinstance(task.value(0), classes)  # type: ignore[arg-type]
+    task.give_one(0, is_instance, task.origin())
+
+
 HOST_OPERATIONS: dict[str, Operation] = {
     "host.call": Operation(effectful, is_open=True),
     "host.method": Operation(effectful, is_open=True),
     "host.pure": Operation(pure, is_open=True),
+    "host.matches": Operation(matches),
 }

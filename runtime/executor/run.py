@@ -2,7 +2,7 @@
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -30,6 +30,7 @@ class Run:
         failure: the first failure so far, in program order, that will end the run.
         frontier: the steps that may still fail.
         needed: what effects rest on, which count as needed whatever is read later.
+        asked: in eager mode, what the answers of generations rest on.
         pins: prefixes that are kept computed; given back when the run closes.
     """
 
@@ -65,6 +66,7 @@ class Run:
         self.held_back_tokens = 0
         self.pins: list[Any] = []
         self.needed: list[Origin | None] = []
+        self.asked: dict[Order, Sequence[Origin]] = {}
         self._numbers = itertools.count()
         self._open: dict[int, Any] = {}
         self._orders: dict[int, Order] = {}
@@ -115,11 +117,15 @@ class Run:
         if self.is_beyond(failure.order):
             return
         self.failure = failure
+        self.cancel_calls(failure.order)
+        self._progress()
+
+    def cancel_calls(self, after: Order, before: Order | None = None) -> None:
+        """Cancel the open model calls of steps behind a place, and before another if given."""
         for number, place in list(self._orders.items()):
             ticket = self._open.get(number)
-            if place > failure.order and ticket is not None:
+            if place > after and (before is None or place < before) and ticket is not None:
                 ticket.cancel()
-        self._progress()
 
     def abort(self, error: BaseException) -> None:
         """End the run at once: a bug of ours, or a failure of the caller's own listener."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lmc.errors import RunError
-from lmc.ir.evaluate import Undefined
+from lmc.ir.evaluate import Undefined, undefined_error
 from lmc.runtime.origins import Origin, needing
 from lmc.runtime.prompt_state import Lineage, PromptState
 
@@ -76,10 +76,7 @@ class StateHandle:
 
 def undefined(value: Undefined) -> RunError:
     """Return the error of reading a name that has no value."""
-    return RunError(
-        f"'{value.name}' has no value on the path taken here",
-        hint="assign it on every path before it is read",
-    )
+    return undefined_error(value.name)
 
 
 def not_a_state(value: Any) -> RunError:

@@ -28,7 +28,8 @@ def tell(task: Task, state: PromptState) -> PromptState:
     run, untold = task.run, state.text_len - state.told_len
     if run.on_event is None or untold <= 0:
         return state
-    run.emit("text", None, state.tail(untold), state.lineage)
+    text = state.tail(untold)
+    task.tell(partial(run.emit, "text", None, text, state.lineage))
     return state.told()
 
 
@@ -196,5 +197,5 @@ STATE_OPERATIONS: dict[str, Operation] = {
     "lm.text": Operation(read_text, reads=(0,)),
     "lm.messages": Operation(read_text, reads=(0,)),
     "lm.fork": Operation(fork, ticks=1),
-    "lm.join": Operation(join, reads=(0,), ticks=0, check=check_children),
+    "lm.join": Operation(join, reads=(0,), ticks=0, check=check_children, is_late=True),
 }

@@ -3,9 +3,10 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmc.errors import Cancelled, LmcError, RunError
+from lmc.ir.caught import placed
 from lmc.runtime.executor.code import Code, CodeStep
 from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.slots import (
@@ -21,17 +22,26 @@ from lmc.runtime.executor.slots import (
 from lmc.runtime.origins import Origin, join_origins, whole
 from lmc.runtime.prompt_state import Lineage, PromptState
 
+if TYPE_CHECKING:
+    from lmc.runtime.executor.guard import Guard
+
 TAIL_LEN = 200
 TAIL_OPS = frozenset({"lm.gen", "lm.select", "lm.extend"})
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a running program hands to its steps: lineage, sampling defaults, depth of calls."""
+    """What a running program hands to its steps: lineage, sampling defaults, depth of calls.
+
+    `guard` is the nearest running `cf.try`, of the callers as well; `is_tried` says of a step
+    of eager mode that it stands in a `try`.
+    """
 
     lineage: Lineage
     defaults: dict[str, Any]
     depth: int = 0
+    guard: "Guard | None" = None
+    is_tried: bool = False
 
 
 class Frame:
@@ -116,6 +126,7 @@ class Task:
         "_then",
         "checked",
         "frame",
+        "guard",
         "live",
         "order",
         "run",
@@ -125,6 +136,7 @@ class Task:
     def __init__(self, frame: Frame, step: CodeStep, index: int) -> None:
         self.frame = frame
         self.run = frame.run
+        self.guard = frame.scope.guard
         self.step = step
         self.order: Order = (*frame.path, index)
         self._awaited: Sequence[Slot] = ()
@@ -139,9 +151,12 @@ class Task:
     def start(self) -> None:
         """Wait for the inputs that the op needs before it acts."""
         step, registers = self.step, self.frame.registers
-        if step.may_fail:
+        if step.may_fail or self.guard is not None:
+            # In a try, whatever fails ends the block, so every step counts until it has ended.
             self.live = self.order
             self.run.frontier.enter(self.order)
+            if self.guard is not None:
+                self.guard.frontier.enter(self.order)
         if step.ticks is not None:
             self._give_identity(is_fresh=True)
         self.wait([registers[register] for register in step.waits], self._inputs_known, later=True)
@@ -172,7 +187,7 @@ class Task:
             self._all_done()
 
     def _all_done(self) -> None:
-        if self.run.is_closed or self.run.is_beyond(self.live or self.order):
+        if self.run.is_closed or self.is_beyond():
             return
         awaited, self._awaited = self._awaited, ()
         failure: Failure | None = None
@@ -190,6 +205,23 @@ class Task:
         live, self.live = self.live, None
         if live is not None:
             self.run.frontier.leave(live)
+            if self.guard is not None:
+                self.guard.frontier.leave(live)
+
+    def move(self, after: Order) -> None:
+        """Note that what is at a later place is the first thing of the step that can still fail."""
+        if self.live is not None:
+            before, self.live = self.live, after
+            self.run.frontier.move(before, after)
+            if self.guard is not None:
+                self.guard.frontier.move(before, after)
+
+    def is_beyond(self) -> bool:
+        """Whether the step comes after a failure that ends the run, or the block of a try."""
+        order = self.live or self.order
+        if self.run.is_beyond(order):
+            return True
+        return self.guard is not None and self.guard.is_beyond(order)
 
     def finish(self, function: Callable[[], None]) -> None:
         """Call a function that acts for the task; what it raises fails the task's outputs."""
@@ -210,7 +242,8 @@ class Task:
             except LmcError as error:
                 self._fail_check(error)
                 return
-            self.leave()
+            if self.guard is None:
+                self.leave()
         if not step.operation.reads:
             self._act()
             return
@@ -235,7 +268,12 @@ class Task:
     def _act(self) -> None:
         operation = self.step.operation
         operation.act(self)
-        if self.live is not None and not operation.is_open:
+        is_late = operation.is_late and self.guard is not None
+        if self.live is not None and not (operation.is_open or is_late):
+            self.leave()
+
+    def _has_given(self) -> None:
+        if self.guard is not None and self.step.operation.is_late:
             self.leave()
 
     # -- inputs ----------------------------------------------------------------------------
@@ -280,6 +318,15 @@ class Task:
         """Return what all inputs from `first` on rest on."""
         return whole(join_origins(self.origins(first)))
 
+    # -- listeners -------------------------------------------------------------------------
+
+    def tell(self, function: Callable[[], None]) -> None:
+        """Have a listener told; in a try once nothing before this step can fail any more."""
+        if self.guard is None:
+            function()
+        else:
+            self.guard.tell(self.order, function)
+
     # -- outputs ---------------------------------------------------------------------------
 
     def output(self, position: int) -> Slot:
@@ -289,10 +336,15 @@ class Task:
     def give(self, values: Sequence[Any], origins: Sequence[Origin | None]) -> None:
         """Give all outputs their values; a PromptState is the content of an output's state."""
         for position, (value, origin) in enumerate(zip(values, origins, strict=True)):
-            self.give_one(position, value, origin)
+            self._give(position, value, origin)
+        self._has_given()
 
     def give_one(self, position: int, value: Any, origin: Origin | None = None) -> None:
         """Give one output its value."""
+        self._give(position, value, origin)
+        self._has_given()
+
+    def _give(self, position: int, value: Any, origin: Origin | None) -> None:
         register, ready = self.step.outputs[position], self.run.ready
         slot = self.frame.registers[register]
         if register not in self.step.state_outputs:
@@ -326,8 +378,14 @@ class Task:
 
         A live step's failure ends the run; a bug of our own ends it at once.
         """
+        if self.guard is not None and self.guard.is_beyond(self.live or self.order):
+            return
         failure = Failure(self.order, self._placed(error))
-        if self.live is not None:
+        is_own = isinstance(error, LmcError) and not isinstance(error, Cancelled)
+        if self.guard is not None and is_own:
+            rest = join_origins((self.origin(), self.frame.control))
+            self.guard.fail(Failure(self.live or self.order, failure.error), rest)
+        elif self.live is not None:
             self.run.fail(Failure(self.live, failure.error))
         elif not isinstance(error, LmcError):
             self.run.abort(error)
@@ -335,7 +393,13 @@ class Task:
         self.fail_with(failure)
 
     def pass_on(self, failure: Failure) -> None:
-        """Fail with an input; a live step needs its inputs, so that ends the run."""
+        """Fail with an input; a live step needs its inputs, so that ends the run.
+
+        Failures of steps before a try are not caught by it.
+        """
+        if self.guard is not None and self.guard.covers(failure.order):
+            self.fail(failure.error)
+            return
         if self.live is not None:
             self.run.fail(Failure(self.live, failure.error))
         self.leave()
@@ -354,14 +418,14 @@ class Task:
             tail = content.tail(TAIL_LEN) if isinstance(content, PromptState) else ""
             ends = f"the prompt ends in {tail!r}"
             hint = f"{hint}\n{ends}" if hint else ends
-        made = RunError(error.message, hint=hint, location=self.step.location)
+        made = placed(error, hint=hint, location=self.step.location)
         made.__cause__ = error
         return made
 
-    def fail_with(self, failure: Failure) -> None:
-        """Fail all outputs that have no value yet."""
+    def fail_with(self, failure: Failure, *, first: int = 0) -> None:
+        """Fail all outputs from `first` on that have no value yet."""
         ready = self.run.ready
-        for register in self.step.outputs:
+        for register in self.step.outputs[first:]:
             slot = self.frame.registers[register]
             if register not in self.step.state_outputs:
                 slots = [slot]

@@ -11,7 +11,14 @@ from lmc.frontend.capture import capture
 Load = Callable[[str], ModuleType]
 
 CASES = {
-    "try": ("    try:\n        s += 'a'\n    except ValueError:\n        pass\n", 3, 5, "try"),
+    "group of exceptions": (
+        "    try:\n        s += 'a'\n    except* ValueError:\n        pass\n", 3, 5, "except*",
+    ),
+    "no class of exceptions": (
+        "    try:\n        s += 'a'\n    except (ValueError, n):\n        pass\n", 5, 12,
+        "no class of exceptions",
+    ),
+    "raise without a handler": ("    raise\n", 3, 5, "'raise' alone"),
     "with": ("    with open('x') as f:\n        s += f.read()\n", 3, 10, "with statement"),
     "none": ("    s += None\n", 3, 10, "None is not text"),
     "number": ("    s += 3\n", 3, 10, "3 is not text"),
@@ -49,7 +56,7 @@ CASES = {
     ),
     "augmented alias": ("    n += n\n", 3, 5, "may change an object that has other names"),
     "local class": ("    class A:\n        pass\n", 3, 5, "'ClassDef'"),
-    "raise of anything": ("    raise n\n", 3, 5, "this raise"),
+    "raise of anything": ("    raise random\n", 3, 5, "this raise"),
     "states and data": ("    xs = [s, 1]\n", 3, 10, "states and plain data in one list"),
     "returned state": ("    return s\n", 3, 5, "a state is used where plain data is needed"),
     "argument of a program": ("    other(1)\n", 3, 5, "missing a required argument"),
@@ -59,7 +66,7 @@ CASES = {
         "    xs = [1]\n    unreadable(xs)\n    random.shuffle(xs)\n", 5, 5,
         "changes what it is given",
     ),
-    "changed by a helper": ("    xs = [1]\n    s += spoil(xs)\n", 17, 5, "'try'"),
+    "changed by a helper": ("    xs = [1]\n    s += spoil(xs)\n", 17, 5, "ClassDef"),
 }  # fmt: skip
 
 PROGRAM = """def program(s, n):
@@ -76,10 +83,9 @@ def again(s):
 
 
 def spoil(xs):
-    try:
-        xs.append(1)
-    except ValueError:
+    class Inner:
         pass
+    xs.append(1)
     return "x"
 
 
