@@ -1,4 +1,4 @@
-"""The command line: compile, run, ir, viz, explain, check, lint, pull.
+"""The command line: compile, run, ir, opt, viz, explain, check, lint, pull.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the program failed,
 2 wrong use, 3 could not compile, 130 interrupted.
@@ -149,12 +149,39 @@ def run_subcommand(program: str, **options: Any) -> None:
 @click.argument("source")
 @passes_option
 @click.option("--after", metavar="PASS", help="Stop after this pass of the pipeline.")
-def ir(source: str, passes: str | None, after: str | None) -> None:
+@click.option("--diff", metavar="STAGE,STAGE",
+              help="Print what differs between two stages: captured, PASS, final.")  # fmt: skip
+def ir(source: str, passes: str | None, after: str | None, diff: str | None) -> None:
     """Print the IR of SOURCE: a program, an artifact, or an IR text file (.lmir)."""
     from lmc.ir.printer import print_module
     from lmc.sources import module_of
+    from lmc.stages import stage_diff
 
+    if diff is not None:
+        if after is not None:
+            raise UsageError("--after and --diff exclude each other", hint="leave one of them out")
+        click.echo(stage_diff(source, pipeline(passes), diff), nl=False)
+        return
     click.echo(print_module(module_of(source, pipeline(passes), after)), nl=False)
+
+
+@cli.command(short_help="Run passes on IR text.")
+@click.argument("file", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--passes", metavar="PIPELINE", required=True, help='Passes to run, as "fold,dce".')
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
+@click.option("--remarks", is_flag=True, help="Say what each pass did, or why not.")
+def opt(file: Path, passes: str, output: Path | None, remarks: bool) -> None:
+    """Run passes on the IR text of FILE (- is standard input) and print the result."""
+    from lmc.sources import write_text
+    from lmc.stages import rewrite_text
+
+    text, told = rewrite_text(file, pipeline(passes) or "")
+    for line in told if remarks else ():
+        tell(line)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_text(output, text)
 
 
 @cli.command(short_help="Draw a program, an artifact or IR text.")

@@ -47,10 +47,12 @@ def start(*args: object, cwd: Path | None = None, **options: object) -> "subproc
     )  # fmt: skip
 
 
-def process(*args: object, cwd: Path | None = None, timeout: float = 120) -> Outcome:
-    """Run `python -m lmc` as a process to its end."""
-    with start(*args, cwd=cwd, stdin=subprocess.DEVNULL) as running:
-        out, err = running.communicate(timeout=timeout)
+def process(
+    *args: object, cwd: Path | None = None, timeout: float = 120, text: str = ""
+) -> Outcome:
+    """Run `python -m lmc` as a process to its end; `text` is what it reads."""
+    with start(*args, cwd=cwd, stdin=subprocess.PIPE) as running:
+        out, err = running.communicate(text, timeout=timeout)
     return Outcome(running.returncode, out, err)
 
 
