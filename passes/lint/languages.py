@@ -31,7 +31,9 @@ class Languages:
     _automata: dict[Constraint, object] = field(default_factory=dict)
     _least: dict[tuple[Constraint, int], int | None] = field(default_factory=dict)
     _matrix: object = None
-    _longest: int = 0
+    _pieces: list[bytes] | None = None
+    _controls: list[str] | None = None
+    _occurs: dict[str, int | None] = field(default_factory=dict)
 
     def constraint(self, params: Mapping[str, Any]) -> Constraint | None:
         """Return what the text of a generation with these parameters must match."""
@@ -248,21 +250,32 @@ class Languages:
         return self._matrix
 
     def _text_tokens(self) -> list[bytes]:
-        ends = self.tokenizer.eos_ids
-        return [
-            piece
-            for number, piece in enumerate(self.tokenizer.token_bytes())
-            if piece and number not in ends
-        ]
+        """Return the bytes of all text tokens, longest first."""
+        if self._pieces is None:
+            ends = self.tokenizer.eos_ids
+            pieces = enumerate(self.tokenizer.token_bytes())
+            found = [piece for number, piece in pieces if piece and number not in ends]
+            self._pieces = sorted(found, key=len, reverse=True)
+        return self._pieces
 
     def longest_token(self) -> int:
         """Return the length in bytes of the longest text token."""
-        if not self._longest:
-            self._longest = max(map(len, self._text_tokens()))
-        return self._longest
+        return len(self._text_tokens()[0])
+
+    def control_spellings(self) -> list[str]:
+        """Return the spellings of all control tokens."""
+        if self._controls is None:
+            ids = [i for i, piece in enumerate(self.tokenizer.token_bytes()) if piece is None]
+            self._controls = [text for text in map(self.tokenizer.control_text, ids) if text]
+        return self._controls
 
     def tokens_for(self, text: str) -> int | None:
         """Return the fewest tokens within which a text can occur; None if it never can."""
+        if text not in self._occurs:
+            self._occurs[text] = self._find_tokens_for(text)
+        return self._occurs[text]
+
+    def _find_tokens_for(self, text: str) -> int | None:
         wanted = text.encode("utf-8", "surrogatepass")
         size = len(wanted)
         unknown = size + 1

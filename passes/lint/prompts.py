@@ -103,8 +103,7 @@ def _ends_in_lone_blank(text: str, context: Context) -> bool:
 
 def control_texts(context: Context) -> Iterator[Finding]:
     """Find constants that spell a control token of the model: they stay plain text."""
-    tokenizer = context.target.tokenizer
-    spellings = [text for text in map(tokenizer.control_text, range(tokenizer.vocab_size)) if text]
+    spellings = context.shared.languages.control_spellings()
     told: set[tuple[object, str]] = set()
     for op in context.calls("lm.extend"):
         for value, text in _constants(op.operands[1], context):

@@ -34,7 +34,7 @@ def impossible_stops(context: Context) -> Iterator[Finding]:
 
 def _why_impossible(op: Op, stop: str, context: Context) -> tuple[str, str, bool] | None:
     languages = context.shared.languages
-    control = next((s for s in _control_spellings(context) if s in stop), None)
+    control = next((s for s in languages.control_spellings() if s in stop), None)
     if control is not None:
         return (
             f"{control!r} is a control token of {context.target.name}, and generated text "
@@ -63,11 +63,6 @@ def _why_impossible(op: Op, stop: str, context: Context) -> tuple[str, str, bool
             f"raise max_tokens to {least} or more, or leave the stop out", False,
         )  # fmt: skip
     return None
-
-
-def _control_spellings(context: Context) -> list[str]:
-    tokenizer = context.target.tokenizer
-    return [text for text in map(tokenizer.control_text, range(tokenizer.vocab_size)) if text]
 
 
 def impossible_stop_patterns(context: Context) -> Iterator[Finding]:
