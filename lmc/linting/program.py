@@ -32,13 +32,13 @@ MAX_REFUSALS = 50
 
 ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "hint": 2}
 
-REFUSALS: tuple[tuple[str, Code], ...] = (
-    (r"^stop must be .*none of them empty", IMPOSSIBLE_STOP),
-    (r"needs a model that sees", UNSUPPORTED),
-    (r"is read before it is assigned$", UNSET_VARIABLE),
-    (r"^select needs choices", TOO_FEW_OPTIONS),
+REFUSALS: tuple[tuple[str, Code, str], ...] = (
+    (r"^stop must be .*none of them empty", IMPOSSIBLE_STOP, "leave the empty text out"),
+    (r"needs a model that sees", UNSUPPORTED, "describe it in words"),
+    (r"is read before it is assigned$", UNSET_VARIABLE, "assign it before"),
+    (r"^select needs choices", TOO_FEW_OPTIONS, "give choices"),
 )
-"""Messages of capture that stand for a code of their own."""
+"""Messages of capture that stand for a code of their own, and a remedy where there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +194,12 @@ def _refusal(error: CompileError) -> Finding:
     code = GRAPH_BREAK if isinstance(error, CaptureError) else INVALID_PARAMETER
     if isinstance(error, ConstraintError):
         code = IMPOSSIBLE_CONSTRAINT
-    for pattern, own in REFUSALS:
+    remedy = "give a value that it can have (docs/parameters.md), or leave it out"
+    for pattern, own, what_to_do in REFUSALS:
         if re.search(pattern, error.message):
-            code = own
+            code, remedy = own, what_to_do
     place = error.location if isinstance(error.location, Location) else None
-    return found(code, place, error.message, error.hint or "see the message", severity="error")
+    return found(code, place, error.message, error.hint or remedy, severity="error")
 
 
 def _lines_by_file(

@@ -7,7 +7,6 @@ from lmc.ir.core import Op
 from lmc.ir.decode_params import bias_by_id
 from lmc.passes.lint.context import Context
 from lmc.passes.lint.finding import UNSUPPORTED, Finding, argument, found
-from lmc.passes.lint.parameters import params_of
 
 MEDIA = frozenset({"lm.image", "lm.video"})
 
@@ -56,7 +55,7 @@ def wrong_token_ids(context: Context) -> Iterator[Finding]:
     """Find token ids and texts of biases that the vocabulary does not have."""
     tokenizer = context.target.tokenizer
     for op in context.calls("lm.gen"):
-        params = params_of(op)
+        params = context.params(op)
         ids = params.get("stop_token_ids")
         beyond = (
             [i for i in ids if isinstance(i, int) and i >= tokenizer.vocab_size]

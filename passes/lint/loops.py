@@ -41,6 +41,26 @@ def _is_never_run(loop: Op, context: Context) -> bool:
     return never or _is_false(condition, context, set())
 
 
+ENDLESS = {"itertools:count": 9, "itertools:cycle": 1, "itertools:repeat": 1}
+"""Functions that give items without end, and for how many arguments at most."""
+
+
+def endless_items(context: Context) -> Iterator[Finding]:
+    """Find `for` loops over items without end that nothing leaves."""
+    for op in context.calls("cf.for"):
+        source = context.facts.op_of(op.operands[0], "host.call", "host.pure")
+        if source is None or _holds_unknown(op):
+            continue
+        given = len(source.operands) - (source.name == "host.call")
+        if given > ENDLESS.get(str(source.attributes["callee"]), -1):
+            continue
+        if _is_true(op.blocks[0].terminator.operands[0], context, set()):
+            yield found(
+                UNBOUNDED_LOOP, op.location, "this loop goes over items without end",
+                "leave it with break or return, or loop over range(...)",
+            )  # fmt: skip
+
+
 class _Outcomes:
     """What decides whether a loop goes on.
 
@@ -228,4 +248,4 @@ def _always_reaches(start: str, goal: str, context: Context, seen: set[str]) -> 
     )
 
 
-RULES = (endless_loops, endless_calls)
+RULES = (endless_loops, endless_items, endless_calls)

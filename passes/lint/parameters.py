@@ -22,13 +22,6 @@ SAMPLING = ("top_p", "top_k", "min_p", "seed")
 """Parameters that decide between tokens, and nothing where the likeliest is taken."""
 
 
-def params_of(op: Op) -> Mapping[str, object]:
-    """Return the constant parameters of a call."""
-    params = op.attributes["params"]
-    assert isinstance(params, dict)
-    return params
-
-
 def stops_of(op: Op, context: Context) -> list[str]:
     """Return the constant stop strings of a generation."""
     stops = context.param(op, "stop")
@@ -55,7 +48,7 @@ def low_limits(context: Context) -> Iterator[Finding]:
     """Find `max_tokens` within which the constraint cannot be complete."""
     languages = context.shared.languages
     for op in context.calls("lm.gen"):
-        params = dict(params_of(op))
+        params = dict(context.params(op))
         constraint = languages.constraint(params)
         if constraint is None or _is_late(op, context):
             continue
@@ -80,7 +73,7 @@ def _needed_tokens(op: Op, constraint: Constraint, limit: int, context: Context)
     """
     languages = context.shared.languages
     least = languages.least_tokens(constraint, limit)
-    is_typed = constraint_argument(params_of(op)) == "type"
+    is_typed = constraint_argument(context.params(op)) == "type"
     if least is None or least != limit or not is_typed:
         return least
     return least if stops_of(op, context) or _can_close(constraint, least, context) else least + 1
@@ -107,9 +100,10 @@ def _too_low(
             f"{what}: the shortest text of {constraint_text(params)} takes as many, but the end "
             "needs one more, else the value counts as cut"
         )
+    enough = bigger if bigger is not None and known else limit + 1
     return found(
         MAX_TOKENS_TOO_LOW, op.location, f"{message} ({text[:40]!r})",
-        f"raise max_tokens to {(bigger if known else limit) + 1} or more",  # type: ignore[operator]
+        f"raise max_tokens to {enough + (constraint_argument(params) == 'type')} or more",
         focus=argument("max_tokens" if is_given else constraint_argument(params)),
     )  # fmt: skip
 
@@ -118,7 +112,7 @@ def impossible_constraints(context: Context) -> Iterator[Finding]:
     """Find constraints that are refused, match nothing, or that a stop never lets complete."""
     languages = context.shared.languages
     for op in context.calls("lm.gen"):
-        params = dict(params_of(op))
+        params = dict(context.params(op))
         constraint = languages.constraint(params)
         if constraint is None:
             continue
@@ -151,7 +145,7 @@ def unreadable_texts(context: Context) -> Iterator[Finding]:
     """Find a regex none of whose texts can be read as a value of the type beside it."""
     languages = context.shared.languages
     for op in context.calls("lm.gen"):
-        kind, regex = params_of(op).get("type"), params_of(op).get("regex")
+        kind, regex = context.params(op).get("type"), context.params(op).get("regex")
         if not isinstance(kind, str) or not isinstance(regex, str):
             continue
         readable = Constraint("regex", READABLE[kind]) if kind in READABLE else constraint_of(kind)
@@ -170,7 +164,7 @@ def unreadable_texts(context: Context) -> Iterator[Finding]:
 def greedy_sampling(context: Context) -> Iterator[Finding]:
     """Find sampling parameters that change nothing because the likeliest token is taken."""
     for op in context.calls("lm.gen"):
-        params = params_of(op)
+        params = context.params(op)
         if params.get("temperature") != 0 or "temperature" not in params:
             if params.get("top_k") != 1:
                 continue
@@ -200,7 +194,7 @@ def greedy_sampling(context: Context) -> Iterator[Finding]:
 def unreachable_minimum(context: Context) -> Iterator[Finding]:
     """Find `min_tokens` above what the longest text of the constraint can take."""
     for op in context.calls("lm.gen"):
-        params = params_of(op)
+        params = context.params(op)
         least = params.get("min_tokens")
         constraint = context.shared.languages.constraint(dict(params))
         if constraint is None or not isinstance(least, int) or _is_late(op, context):
@@ -220,7 +214,7 @@ def unreachable_minimum(context: Context) -> Iterator[Finding]:
 def parameters_of_nothing(context: Context) -> Iterator[Finding]:
     """Find stops of calls that generate nothing."""
     for op in context.calls("lm.gen"):
-        params = params_of(op)
+        params = context.params(op)
         if params.get("max_tokens") != 0:
             continue
         for name in ("stop", "stop_regex", "stop_token_ids"):
@@ -238,7 +232,7 @@ def overlapping_alternatives(context: Context) -> Iterator[Finding]:
     from lmc.passes.lint.overlaps import overlap_example
 
     for op in context.calls("lm.gen"):
-        regex = params_of(op).get("regex")
+        regex = context.params(op).get("regex")
         parts = top_alternatives(regex) if isinstance(regex, str) else []
         for number, part in enumerate(parts):
             for other in parts[number + 1 :]:

@@ -26,8 +26,7 @@ def trailing_blanks(context: Context) -> Iterator[Finding]:
     """
     told: set[Value] = set()
     for op in context.calls("lm.gen"):
-        params = op.attributes.get("params")
-        if not isinstance(params, dict) or context.shared.languages.constraint(params) is not None:
+        if context.shared.languages.constraint(context.params(op)) is not None:
             continue
         if any(context.is_dynamic(op, key) for key in ("regex", "json_schema", "type")):
             continue

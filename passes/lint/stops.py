@@ -47,8 +47,7 @@ def _why_impossible(op: Op, stop: str, context: Context) -> tuple[str, str, bool
             f"no tokens of {context.target.name} spell it", "use a text that the model can write",
             False,
         )  # fmt: skip
-    params = op.attributes["params"]
-    assert isinstance(params, dict)
+    params = context.params(op)
     constraint = languages.constraint(params)
     if constraint is not None and languages.can_hold(constraint, stop) is False:
         return (
@@ -71,8 +70,7 @@ def impossible_stop_patterns(context: Context) -> Iterator[Finding]:
 
     for op in context.calls("lm.gen"):
         patterns = context.param(op, "stop_regex")
-        params = op.attributes["params"]
-        assert isinstance(params, dict)
+        params = context.params(op)
         constraint = context.shared.languages.constraint(params)
         if not isinstance(patterns, (list, tuple)) or constraint is None:
             continue

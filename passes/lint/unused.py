@@ -154,7 +154,7 @@ def reused_names(context: Context) -> Iterator[Finding]:
         if demand.has(op.results[0], "name", name) or _is_inside_unknown(op, context):
             continue
         for other in _overwriting(op, name, context):
-            if other not in demand.read or other.location == op.location:
+            if not _is_read_at_last(other, name, context) or other.location == op.location:
                 continue  # a helper that is called twice goes on in one place
             first = op.location.line if op.location else "?"
             yield found(
@@ -163,6 +163,19 @@ def reused_names(context: Context) -> Iterator[Finding]:
                 "use another name for one of them, or read the first before",
                 focus=argument("name") if other.name in CALLS else None,
             )  # fmt: skip
+
+
+def _is_read_at_last(op: Op, name: str, context: Context) -> bool:
+    """Whether a variable is read after an op sets it, or after it was set once more."""
+    pending, seen = [op], {op}
+    while pending:
+        each = pending.pop()
+        if each in context.demand.read:
+            return True
+        more = [other for other in _overwriting(each, name, context) if other not in seen]
+        seen.update(more)
+        pending += more
+    return False
 
 
 def _overwriting(op: Op, name: str, context: Context) -> list[Op]:

@@ -26,7 +26,7 @@ def comparisons(context: Context) -> Iterator[Finding]:
         name = str(op.attributes["op"])
         left, right = op.operands
         for value, other in ((left, right), (right, left)):
-            known = context.facts.constant(other)
+            known = context.constant(other)
             if name in EQUALITIES and known is not None:
                 yield from _equality(op, value, known.value, context)
             elif name in ORDERINGS and known is not None:
@@ -96,12 +96,11 @@ def _outside(origin: Origin, other: str, context: Context) -> str | None:
     """Return why the constraints of all calls leave a text out."""
     data = other.encode("utf-8", "surrogatepass")
     for call in origin.calls:
-        params = call.attributes["params"]
-        if call.name != "lm.gen" or not isinstance(params, dict):
+        if call.name != "lm.gen":
             return None
         if any(context.is_dynamic(call, key) for key in ("regex", "json_schema", "type")):
             return None
-        constraint = context.shared.languages.constraint(params)
+        constraint = context.shared.languages.constraint(context.params(call))
         dfa = context.shared.languages.automaton_or_none(constraint) if constraint else None
         # A text that was cut may be the beginning of a longer one.
         if dfa is None or dfa.step(dfa.start, data) >= 0:
@@ -136,9 +135,9 @@ def _membership(op: Op, left: Value, right: Value, context: Context) -> Iterator
     items = context.constant_items(right)
     tuple_op = context.facts.op_of(right, "val.set")
     if items is None and tuple_op is not None:
-        known = [context.facts.constant(value) for value in tuple_op.operands]
+        known = [context.constant(value) for value in tuple_op.operands]
         items = None if None in known else [each.value for each in known if each is not None]
-    if items and context.facts.constant(left) is None:
+    if items and context.constant(left) is None:
         reasons = [_never_equal(left, item, context) for item in items]
         if all(reason is not None for reason in reasons):
             yield _impossible(op, str(reasons[0]))
@@ -180,7 +179,7 @@ def _binary(op: Op, context: Context) -> Iterator[Finding]:
     for value, other in ((left, right), (right, left)):
         origin = origin_of(value, context)
         kind = common_type(origin, context) if origin is not None else None
-        known = context.facts.constant(other)
+        known = context.constant(other)
         if origin is None or kind is None or known is None:
             continue
         is_number = isinstance(known.value, NUMBERS)

@@ -1,5 +1,6 @@
 """Mistakes of control: loops and calls without an end, effects, breaks, what a model lacks."""
 
+import itertools
 import random
 
 import lmc
@@ -77,6 +78,13 @@ def same_variable(s):
     s += "Go." + lmc.gen("go", max_tokens=4)
     while s["go"] == "yes":  # LMC601 while s["go"]
         s += lmc.gen("step", max_tokens=4, stop="\n")
+
+
+@lmc.function
+def items_without_end(s):
+    s += "Go.\n"
+    for i in itertools.count():  # LMC601 for i in
+        s += f"{i}:" + lmc.gen("step", max_tokens=4, stop="\n")
 
 
 @lmc.function

@@ -8,6 +8,7 @@ import lmc
 LINE_END = "\n"
 STOPS = ["\n", "<|im_end|>"]
 KINDS = ["news", "news item", "poem"]
+TABLE = {"end": ["<|im_end|>"], "few": 2}
 YEAR = r"[12][0-9]{3}"
 RECORD = r'\{"name": "[a-z]{3,9}", "age": [0-9]{1,3}\}'
 
@@ -78,6 +79,17 @@ def outside_by_pattern(s):
     s += "Year:" + lmc.gen("year", regex=YEAR, stop_regex="[a-z]+", max_tokens=8)  # LMC301 "[a-z]+"
 
 
+@lmc.function
+def looked_up(s):
+    s += "Say:" + lmc.gen("said", max_tokens=8, stop=TABLE["end"])  # LMC301 TABLE["end"]
+
+
+@lmc.function
+def from_a_local(s):
+    end = "<|im_" + "end|>"
+    s += "Say:" + lmc.gen("said", max_tokens=8, stop=end)  # LMC301 end
+
+
 # LMC302: stop strings that take away what the text needs.
 
 
@@ -141,6 +153,11 @@ def low_for_a_regex(s):
 @lmc.function
 def low_by_position(s):
     s += "Record:" + lmc.gen("record", 4, regex=RECORD)  # LMC303 4
+
+
+@lmc.function
+def low_by_a_table(s):
+    s += "Year:" + lmc.gen("year", max_tokens=TABLE["few"], regex=YEAR)  # LMC303 TABLE["few"]
 
 
 @lmc.function

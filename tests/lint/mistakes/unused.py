@@ -326,6 +326,13 @@ def twice(s):
 
 
 @lmc.function
+def three_times(s):
+    s += "First:" + lmc.gen("answer", max_tokens=4, stop="\n")
+    s += "\nSecond:" + lmc.gen("answer", max_tokens=4, stop="\n")  # LMC103 "answer"
+    s += "\nThird:" + lmc.gen("answer", max_tokens=4, stop="\n")  # LMC103 "answer"
+
+
+@lmc.function
 def twice_by_keyword(s):
     s += "First:" + lmc.gen(name="answer", max_tokens=4, stop="\n")
     s += "\nSecond:" + lmc.gen(max_tokens=4, name="answer")  # LMC103 "answer"
