@@ -11,10 +11,12 @@ import math
 import operator
 import re
 import string
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from lmc.errors import RunError
+from lmc.ir.arguments import call_arguments
 from lmc.ir.core import Op
 from lmc.ir.reasoning import SPLIT_REASONING, split_reasoning
 
@@ -64,7 +66,7 @@ COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "in": lambda a, b: a in b, "not in": lambda a, b: a not in b,
 }  # fmt: skip
 
-_CLASSES = {"int": int, "float": float, "str": str, "bool": bool, "list": list, "dict": dict,
+CLASSES = {"int": int, "float": float, "str": str, "bool": bool, "list": list, "dict": dict,
             "tuple": tuple, "set": set}  # fmt: skip
 
 
@@ -81,11 +83,16 @@ def _range(*args: int) -> list[int]:
 
 
 def _isinstance(value: Any, name: str) -> bool:
-    return isinstance(value, _CLASSES[name])
+    return isinstance(value, CLASSES[name])
+
+
+def _defaultdict(name: str | None = None, *args: Any, **keywords: Any) -> Any:
+    """Make a defaultdict of one of the plain classes."""
+    return defaultdict(None if name is None else CLASSES[name], *args, **keywords)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
-    **_CLASSES,
+    **CLASSES,
     "len": len, "abs": abs, "min": min, "max": max, "sum": sum, "sorted": sorted,
     "round": round, "any": any, "all": all, "repr": repr, "ord": ord, "chr": chr,
     "range": _range, "enumerate": _listed(enumerate), "zip": _listed(zip),
@@ -95,6 +102,10 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "re.findall": re.findall, "re.sub": re.sub, "re.split": re.split, "re.escape": re.escape,
     "math.floor": math.floor, "math.ceil": math.ceil, "math.sqrt": math.sqrt,
     "math.log": math.log, "math.exp": math.exp, "math.isclose": math.isclose,
+    "slice": slice, "dict.fromkeys": dict.fromkeys,
+    "type name": lambda value: type(value).__name__,
+    "collections.Counter": Counter, "collections.deque": deque,
+    "collections.defaultdict": _defaultdict,
     "math.prod": math.prod, "string.capwords": string.capwords,
     SPLIT_REASONING: split_reasoning,
 }  # fmt: skip
@@ -102,20 +113,21 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 METHODS = frozenset(
     name
-    for kind in (str, list, tuple, dict, set, frozenset, int, float, re.Match)
+    for kind in (str, list, tuple, dict, set, frozenset, int, float, Counter, re.Match)
     for name in dir(kind)
     if not name.startswith("_")
 ) - {
     "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update",
     "setdefault", "popitem", "add", "discard", "difference_update", "intersection_update",
-    "symmetric_difference_update",
+    "symmetric_difference_update", "subtract", "elements",
 }  # fmt: skip
 """Methods that change nothing."""
 
 MUTATORS = frozenset({
     "append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse", "update",
     "setdefault", "popitem", "add", "discard", "difference_update", "intersection_update",
-    "symmetric_difference_update", "__setitem__", "__delitem__",
+    "symmetric_difference_update", "__setitem__", "__delitem__", "__getitem__", "appendleft",
+    "popleft", "extendleft", "rotate", "subtract",
 })  # fmt: skip
 """Methods that change their object; `val.mutate` calls them on a copy."""
 
@@ -183,7 +195,7 @@ def _evaluate(
         case "val.not":
             return [not operands[0]]
         case "val.index":
-            return [operands[0][operands[1]]]
+            return [_item(*operands)]
         case "val.slice":
             return [operands[0][slice(*operands[1:])]]
         case "val.list":
@@ -201,10 +213,7 @@ def _evaluate(
 
 
 def _call(name: str, attributes: dict[str, Any], operands: Sequence[Any]) -> list[Any]:
-    names = attributes.get("keywords") or []
-    split = len(operands) - len(names)
-    keywords = dict(zip(names, operands[split:], strict=True))
-    positional = list(operands[:split])
+    positional, keywords = call_arguments(attributes.get("keywords") or [], operands)
     if name == "val.call":
         return [FUNCTIONS[attributes["callee"]](*positional, **keywords)]
     subject, member = positional[0], attributes["name"]
@@ -228,6 +237,13 @@ def _listed_view(value: Any) -> Any:
     """Turn dict views into lists: values must not change behind a reader's back."""
     return list(value) if isinstance(value, ({}.keys().__class__, {}.values().__class__,
                                              {}.items().__class__)) else value  # fmt: skip
+
+
+def _item(container: Any, key: Any) -> Any:
+    """Return an item; looking into a defaultdict puts nothing into it."""
+    if isinstance(container, defaultdict) and key not in container and container.default_factory:
+        return container.default_factory()
+    return container[key]
 
 
 def _format(value: Any, conversion: str, spec: str) -> str:

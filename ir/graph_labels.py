@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from lmc.ir.arguments import SPREAD
 from lmc.ir.core import Op, Value
 from lmc.ir.types import Attr
 
@@ -138,7 +139,10 @@ class Expressions:
 def _call(name: str, arguments: Sequence[str], keywords: Attr) -> str:
     names = [str(item) for item in keywords] if isinstance(keywords, list) else []
     split = len(arguments) - len(names)
-    named = [f"{key}={text}" for key, text in zip(names, arguments[split:], strict=True)]
+    named = [
+        f"{key}{text}" if key in SPREAD else f"{key}={text}"
+        for key, text in zip(names, arguments[split:], strict=True)
+    ]
     return f"{name}({', '.join([*arguments[:split], *named])})"
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmc.errors import Cancelled, LmcError, RunError
+from lmc.ir.arguments import call_arguments
 from lmc.ir.caught import as_raised, placed
 from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.evaluate import Undefined, undefined_error
@@ -293,14 +294,13 @@ class Walk:
                 hint="hand over what the function needs: s['name'] or s.text()",
             )
         names: Any = op.attributes.get("keywords") or []
-        split = len(values) - len(names)
-        keywords = dict(zip(names, values[split:], strict=True))
+        positional, keywords = call_arguments(names, values)
         if op.name == "host.method":
-            subject, *positional = values[:split]
+            subject, *positional = positional
             callee = f".{op.attributes['name']}"
             shown: tuple[Any, ...] = (subject, *positional)
         else:
-            callee, positional = str(op.attributes["callee"]), values[:split]
+            callee = str(op.attributes["callee"])
             shown = tuple(positional)
         if op.name != "host.pure":
             self.host_calls.append((callee, _copied((shown, keywords))))

@@ -283,7 +283,8 @@ _host = _Group("host")
 _host.add(
     "call",
     "Call an importable Python function, `callee` as 'module:qualname', with `%effect, positional"
-    "..., keywords...`; `keywords` names the last operands. Effectful calls keep their order.",
+    "..., keywords...`; `keywords` names the last operands, '*' and '**' those that are spread "
+    "(see ir.arguments). Effectful calls keep their order.",
     operands=(EFFECT,),
     rest=True,
     results=(EFFECT, PY),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from lmc.ir.arguments import SPREAD
 from lmc.ir.core import Module, Op, Value
 from lmc.ir.evaluate import BINARY, COMPARE, FUNCTIONS, METHODS, MUTATORS, UNARY
 from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, SELECT_PARAMS, TYPE_REGEX
@@ -282,10 +283,15 @@ def _keywords(op: Op) -> Iterator[str]:
         positional = 0
     if not _is_words(names) or len(names) > len(op.operands) - positional:  # type: ignore
         yield f"keywords {names!r} do not name the last operands"
-    elif len(set(names)) != len(names):  # type: ignore[arg-type]
+    elif _has_twice(names):
         yield "a keyword is given twice"
     if op.name in ("host.call", "host.pure") and ":" not in str(op.attributes["callee"]):
         yield f"callee {op.attributes['callee']!r} is not 'module:qualname'"
+
+
+def _has_twice(names: Attr) -> bool:
+    named = [name for name in names if name not in SPREAD]  # type: ignore
+    return len(set(named)) != len(named)
 
 
 def _is_words(value: Attr) -> bool:

@@ -82,10 +82,11 @@ class Aliases:
         """Note that two cells may be one object."""
         _join(self._same, left, right, 0)
 
-    def affected(self, cell: Cell, *, depth: int) -> set[Cell]:
+    def affected(self, cell: Cell, *, depth: int, is_itself: bool = False) -> set[Cell]:
         """Return the other cells whose contents may be out of date after a change.
 
-        The change is one of an object `depth` levels below `cell`, made through `cell`.
+        The change is one of an object `depth` levels below `cell`, made through `cell`. With
+        `is_itself` only the cells that may be that object, without those that hold it.
         """
         found: set[Cell] = set()
         seen: dict[Place, None] = {}
@@ -95,7 +96,7 @@ class Aliases:
             if place in seen or (place.cell is not cell and _is_others(place)):
                 continue
             seen[place] = None
-            if not place.is_old:
+            if not place.is_old and (place.depth == 0 or not is_itself):
                 found.add(place.cell)
             work += self._reached(place)
         return found - {cell}

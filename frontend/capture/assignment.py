@@ -5,13 +5,12 @@ import ast
 from lmc.frontend.capture.calls import Calls
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.expressions import BINARY
-from lmc.frontend.capture.store import cells_of, held_cells
+from lmc.frontend.capture.store import cells_of, depth_of, held_cells, root_cell
 from lmc.frontend.capture.values import (
     Abstract,
     Called,
     Cell,
     Element,
-    Iterable,
     Known,
     Plain,
     Ref,
@@ -40,25 +39,39 @@ class Assignment(Calls):
         """Bind a target: a name, an item, or several at once."""
         match target:
             case ast.Name(id=name):
-                if isinstance(value, Iterable):
-                    self.fail(target, "an iterator cannot be kept under a name",
-                              "make it a list: list(...)")  # fmt: skip
-                self.assign_name(name, value, target)
+                self.assign_name(name, self.keep(value, target), target)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
                 self._unpack(targets, value, target)
             case ast.Subscript(slice=index) if not isinstance(index, ast.Slice):
                 place = self.place(target.value)
                 self.set_item(place, self.expression(index), value, target)
+            case ast.Subscript(slice=ast.Slice() as part):
+                self.set_slice(self.place(target.value), part, value, target)
             case ast.Starred():
                 self.fail(target, "a starred target stands alone", "use it in a tuple of targets")
             case _:
                 self.fail(target, "this cannot be assigned in a program",
                           "assign names and items")  # fmt: skip
 
+    def set_slice(
+        self, place: Abstract, part: ast.Slice, value: Abstract | None, node: ast.AST
+    ) -> None:
+        """Carry out `xs[a:b:c] = value`, or `del xs[a:b:c]` where there is no value."""
+        bounds = (part.lower, part.upper, part.step)
+        operands = [self.data(b) if b else self.constant(None, node) for b in bounds]
+        if has_states(kind_of(place)) or (value is not None and has_states(kind_of(value))):
+            self.fail(node, "slices of lists of states cannot be replaced", "make a new list")
+        span = self.emit("val.call", operands, [PY], node, callee="slice")[0]
+        if value is None:
+            self.mutate(place, "__delitem__", [Plain(span)], {}, node)
+            return
+        items = self.plain_call("list", [self.as_list(value, node)], node)
+        self.mutate(place, "__setitem__", [Plain(span), items], {}, node)
+        self.hold_members(items, place)
+
     def _unpack(self, targets: list[ast.expr], value: Abstract, node: ast.expr) -> None:
         starred = [i for i, target in enumerate(targets) if isinstance(target, ast.Starred)]
-        if isinstance(value, Iterable):
-            value = self.listed(value, node)
+        value = self.as_list(value, node)
         if starred:
             self._unpack_starred(targets, starred[0], value, node)
             return
@@ -150,7 +163,7 @@ class Assignment(Calls):
                 self.fail(node, "a state knows += alone", "append with +=")
             return False
         if is_state(current):
-            self.append(current, self.pieces(self.expression(node.value), node.value), node)
+            self.append_value(current, self.expression(node.value), node)
             return True
         if self.group_of(current):
             if isinstance(node.value, ast.List):
@@ -203,11 +216,15 @@ class Assignment(Calls):
             return
         value = self.expression(node.value)
         made = self.binary(BINARY[type(node.op)], current, value, node)
-        if kind_of(value) in REBINDING or not isinstance(place, (Ref, Element)):
+        is_scaled = isinstance(node.op, ast.Mult)
+        if (kind_of(value) in REBINDING and not is_scaled) or not isinstance(place, (Ref, Element)):
             self.set_item(place, key, made, node)
             return
         index = key if isinstance(key, (Known, Plain)) else Plain(self.read(key, node))
         self.write(Element(place, index, PY), self.read(made, node), node)
+        if is_scaled:
+            # A list times a number holds its items several times.
+            root_cell(place).double("an object that may stand twice in a list", depth_of(place) + 2)
 
     def _in_place_item(self, current: Abstract, node: ast.AugAssign) -> bool:
         if is_state(current) or (isinstance(current, Element) and has_states(current.kind)):

@@ -2,26 +2,35 @@
 
 import ast
 import builtins
+import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeGuard
 
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
-from lmc.frontend.capture.inline import Inlining
+from lmc.frontend.capture.generators import Generators
+from lmc.frontend.capture.members import Given, Spread, no_spread, unspread
 from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.types import FLAT_CALLS, FRESH_CALLS, PICKING_CALLS, call_type
 from lmc.frontend.capture.values import (
+    LAZY,
     Abstract,
     Builtin,
     Closure,
     Element,
+    Generator,
     HostObject,
     Iterable,
     Known,
     Method,
+    Numbered,
+    Packed,
+    Partial,
     Plain,
     ProgramRef,
     Ref,
+    Remaining,
     Tuple,
+    TypeOf,
     Word,
     has_states,
     plain_list,
@@ -39,14 +48,21 @@ CONSUMERS = frozenset({
 _CLASS_NAMES = ("int", "float", "str", "bool", "list", "dict", "tuple", "set")
 
 
-class Calls(Inlining):
+class Calls(Generators):
     """Walks call expressions."""
 
     def _expr_Call(self, node: ast.Call) -> Abstract:
         before, self.called = self.called, node.func
         callee = self.expression(node.func)
         self.called = before
+        return self.call_of(callee, self.expanded(node))
+
+    def call_of(self, callee: Abstract, node: ast.Call) -> Abstract:
+        """Walk a call of something."""
         match callee:
+            case Packed():
+                given = self.walked(node)
+                return self.by_template(callee, node, lambda found: self.call_of(found, given))
             case Word(name):
                 return self.word_call(name, node)
             case Method():
@@ -58,9 +74,13 @@ class Calls(Inlining):
             case Closure():
                 arguments, keywords = self.call_arguments(node)
                 return self.inline(callee, arguments, keywords, node)
-            case HostObject(obj, name):
+            case HostObject(obj=functools.partial) if node.args:
+                function, *held = (self.expression(argument) for argument in node.args)
+                named = {k.arg or "**": self.expression(k.value) for k in node.keywords}
+                return Partial(function, tuple(held), named)
+            case HostObject() | Partial():
                 arguments, keywords = self.call_arguments(node)
-                return self.host_object_call(obj, name, arguments, keywords, node)
+                return self.call_with(callee, arguments, keywords, node)
             case _:
                 self.fail(node.func, f"{describe(callee)} cannot be called here",
                           "call a function by its name")  # fmt: skip
@@ -72,19 +92,21 @@ class Calls(Inlining):
         arguments: list[Abstract] = []
         for argument in node.args:
             if isinstance(argument, ast.Starred):
-                inner = self.expression(argument.value)
-                if not isinstance(inner, Tuple):
-                    self.fail(argument, "a starred argument of unknown length",
-                              "pass the list itself, or write the arguments out")  # fmt: skip
-                arguments += inner.items
+                arguments.append(Spread(self.expression(argument.value)))
             else:
                 arguments.append(self.argument(argument, node))
         keywords: dict[str, Abstract] = {}
         for keyword in node.keywords:
-            if keyword.arg is None:
-                self.fail(keyword.value, "**arguments cannot be captured", "write them out")
-            keywords[keyword.arg] = self.expression(keyword.value)
+            name = keyword.arg or "**"
+            if name in keywords:
+                self.fail(keyword.value, "several ** of unknown keys", "merge the dicts before")
+            keywords[name] = self.expression(keyword.value)
         return arguments, keywords
+
+    def _is_of_unknown_length(self, node: ast.Call) -> bool:
+        return any(isinstance(argument, ast.Starred) for argument in node.args) or any(
+            keyword.arg is None for keyword in node.keywords
+        )
 
     def argument(self, argument: ast.expr, call: ast.Call) -> Abstract:
         """Walk one argument; `sep.join(x for ...)` uses a generator up."""
@@ -95,10 +117,7 @@ class Calls(Inlining):
         """Walk an argument that is used up at once, so that a generator may be a list."""
         if isinstance(node, ast.GeneratorExp):
             return self.comprehension(node)
-        found = self.expression(node)
-        if isinstance(found, Iterable):
-            return self.listed(found, node)
-        return found
+        return self.as_list(self.expression(node), node)
 
     def consumable(self, node: ast.expr) -> Abstract:
         """Walk an argument; a generator becomes a list, an iterator stays one."""
@@ -107,11 +126,16 @@ class Calls(Inlining):
 
     def as_list(self, value: Abstract, node: ast.AST) -> Abstract:  # type: ignore[override]
         """Turn an iterator into a list, leave the rest."""
-        return self.listed(value, node) if isinstance(value, Iterable) else value
+        return self.listed(value, node) if isinstance(value, LAZY) else value
 
     # Builtins.
 
     def _builtin(self, name: str, node: ast.Call) -> Abstract:
+        if self._is_of_unknown_length(node):
+            arguments, keywords = self.call_arguments(node)
+            if name not in FUNCTIONS or name == "isinstance":
+                return self.host_object_call(_live(name), name, arguments, keywords, node)
+            return self.plain_call(name, arguments, node, keywords)
         if name in ("any", "all") and len(node.args) == 1:
             if isinstance(node.args[0], ast.GeneratorExp):
                 return self.quantified(node.args[0], is_any=name == "any")
@@ -122,6 +146,9 @@ class Calls(Inlining):
                 return self.first_of(node.args[0], self.expression(node.args[1]))
         if name == "isinstance":
             return self._isinstance(node)
+        if name == "next" and 1 <= len(node.args) <= 2:
+            value, *rest = (self.expression(argument) for argument in node.args)
+            return self.next_of(value, rest[0] if rest else None, node)
         key = next((k.value for k in node.keywords if k.arg == "key"), None)
         if name in ("sorted", "min", "max") and key is not None:
             keywords = {k.arg or "": k.value for k in node.keywords}
@@ -129,7 +156,8 @@ class Calls(Inlining):
         if name in ("map", "filter") and len(node.args) == 2 and not node.keywords:
             return self._mapped(name, node)
         if name in CONSUMERS:
-            walk = self.source if name in ("zip", "enumerate", "reversed") else self.consumable
+            walk = self.source if name in ("zip", "reversed") else self.consumable
+            walk = self.expression if name == "enumerate" else walk
             arguments = [walk(a) for a in node.args]
             keywords = {k.arg or "**": self.expression(k.value) for k in node.keywords}
         else:
@@ -142,22 +170,40 @@ class Calls(Inlining):
         match name, arguments:
             case "zip", [_, *_] if self._is_strict(keywords) is not None:
                 return self.zipped(arguments, node, strict=self._is_strict(keywords) is True)
+            case "iter", [value]:
+                is_kept = isinstance(value, LAZY) and not isinstance(value, Iterable)
+                return value if is_kept else self.keep(self.iterable(value, node), node)
+            case "enumerate", [Remaining() | Generator() as value, *rest]:
+                return Numbered(value, rest[0] if rest else keywords.get("start", Known(0)))
             case "enumerate", [value]:
                 return self.enumerated(value, keywords.get("start", Known(0)), node)
             case "enumerate", [value, start]:
                 return self.enumerated(value, start, node)
             case "reversed", [value]:
                 return self.backwards(value, node)
-            case (("list" | "tuple"), [Iterable() as value]):
-                return self.listed(value, node)
+            case (("list" | "tuple"), [value]) if isinstance(value, LAZY):
+                found = self.listed(value, node)
+                return found if name == "list" else self.plain_call(name, [found], node)
             case "len", [Tuple(items)]:
                 return Known(len(items))
             case "tuple", [Tuple() as value]:
                 return value
+            case "type", [value] if not keywords:
+                operands = [self.read(value, node)]
+                made = self.emit("val.call", operands, [TEXT], node, callee="type name")[0]
+                return TypeOf(made)
+            case "collections.defaultdict", [Builtin(kind), *rest] if kind in _CLASS_NAMES:
+                made = self.plain_call(name, [Known(kind), *rest], node, keywords)
+                assert isinstance(made, Ref)
+                made.cell.makes_items = True
+                return made
+            case "collections.defaultdict", [_, *_]:
+                self.fail(node, "the factory of this defaultdict cannot be captured",
+                          "use a plain class, or d.setdefault(key, value)")  # fmt: skip
             case _:
                 if name not in FUNCTIONS:
                     return self.host_object_call(_live(name), name, arguments, keywords, node)
-                plain = [self.listed(a, node) if isinstance(a, Iterable) else a for a in arguments]
+                plain = [self.as_list(a, node) for a in arguments]
                 return self.plain_call(name, plain, node, keywords)
 
     def _is_strict(self, keywords: dict[str, Abstract]) -> bool | None:
@@ -175,16 +221,15 @@ class Calls(Inlining):
     ) -> Abstract:
         """Make a val.call of a function without effects."""
         keywords = keywords or {}
-        every = [*arguments, *keywords.values()]
+        every = [*map(unspread, arguments), *keywords.values()]
         if name == "str" and len(every) == 1 and is_state(every[0]):
             return self._shown(every[0], node)
         if name in ("len", "list", "bool") and any(has_states(kind_of(a)) for a in every):
             return self._states_call(name, every, node)
-        operands = [self.read(value, node) for value in every]
-        kind = call_type(name, [operand.type for operand in operands])
-        made = self.emit(
-            "val.call", operands, [kind], node, callee=name, **self.keywords_of(keywords)
-        )[0]
+        operands, named = self.passed(arguments, keywords, node)
+        is_spread = len(operands) > len(keywords) and not no_spread(arguments)
+        kind = PY if is_spread else call_type(name, [operand.type for operand in operands])
+        made = self.emit("val.call", operands, [kind], node, callee=name, **named)[0]
         if name in FRESH_CALLS:
             return self.fresh(made)
         if name in PICKING_CALLS:
@@ -211,7 +256,7 @@ class Calls(Inlining):
             found.cell.kind = plain_list(kind_of(every[0]))
         return found
 
-    def listed(self, value: Iterable, node: ast.AST) -> Abstract:
+    def listed(self, value: Abstract, node: ast.AST) -> Abstract:
         """Turn an iterator into a list."""
         found = self.list_of(node, [])
 
@@ -237,7 +282,28 @@ class Calls(Inlining):
             return Known(True)
 
         self.for_each(source, node, body)
-        return found
+        # Python's map and filter can be used up once.
+        made = self.iterable(found, node)
+        return Iterable(made.items, made.bind, made.watched)
+
+    def call_with(  # type: ignore[override]
+        self,
+        function: Abstract,
+        arguments: list[Abstract],
+        keywords: dict[str, Abstract],
+        node: ast.Call,
+    ) -> Abstract:
+        """Call something with arguments that were walked."""
+        given = [Given(argument, node) for argument in arguments]
+        named = [ast.keyword(key, Given(value, node)) for key, value in keywords.items()]
+        match function:
+            case HostObject(obj, name):
+                return self.host_object_call(obj, name, arguments, keywords, node)
+            case Partial():
+                return self.partial_call(function, (arguments, keywords), node)
+            case _:
+                call = ast.Call(node.func, [*given], named)
+                return self.call_of(function, ast.copy_location(call, node))
 
     def apply(self, function: Abstract, arguments: list[Abstract], node: ast.Call) -> Abstract:
         """Call something that is held as a value."""
@@ -246,10 +312,13 @@ class Calls(Inlining):
                 return self.inline(function, arguments, {}, node)
             case Builtin(name):
                 return self._builtin_values(name, arguments, {}, node)
-            case HostObject(obj, name):
-                return self.host_object_call(obj, name, arguments, {}, node)
+            case HostObject() | Partial() | Word() | ProgramRef() | Method():
+                return self.call_with(function, arguments, {}, node)
             case Known(None):
                 return arguments[0]
+            case Packed():
+                use = functools.partial(self.apply, arguments=arguments, node=node)
+                return self.by_template(function, node, use)
             case _:
                 self.fail(node, f"{describe(function)} cannot be called for each item",
                           "use a lambda or a function of the module")  # fmt: skip
@@ -340,12 +409,27 @@ class Calls(Inlining):
 
     # Places.
 
+    def _default_place(self, node: ast.Call) -> Abstract:
+        """Walk d.setdefault(key, default); the object is then the one in that slot."""
+        assert isinstance(node.func, ast.Attribute)
+        container = self.place(node.func.value)
+        if not isinstance(container, (Ref, Element)) or has_states(kind_of(container)):
+            return self.expression(node)
+        key, default = (self.expression(argument) for argument in node.args)
+        self.mutate(container, "setdefault", [key, default], {}, node)
+        key = key if isinstance(key, (Known, Plain)) else Plain(self.read(key, node))
+        return Element(container, key, PY)
+
     def place(self, node: ast.expr) -> Abstract:  # type: ignore[override]
         """Walk an expression whose object is about to be changed."""
+        if _is_setdefault(node):
+            return self._default_place(node)
         if not isinstance(node, ast.Subscript) or isinstance(node.slice, ast.Slice):
             return self.expression(node)
         container = self.place(node.value)
         index = self.expression(node.slice)
+        if isinstance(container, Ref) and container.cell.makes_items:
+            self.mutate(container, "__getitem__", [index], {}, node)
         if isinstance(container, (Ref, Element)) and kind_of(container).name in (
             "list",
             "group",
@@ -357,6 +441,14 @@ class Calls(Inlining):
             key = index if isinstance(index, (Known, Plain)) else Plain(self.read(index, node))
             return Element(container, key, PY)
         return self.item(container, index, node)
+
+
+def _is_setdefault(node: ast.expr) -> TypeGuard[ast.Call]:
+    """Whether an expression is d.setdefault(key, default)."""
+    is_method = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+    if not is_method or node.func.attr != "setdefault":  # type: ignore[union-attr]
+        return False
+    return len(node.args) == 2 and not node.keywords  # type: ignore[union-attr]
 
 
 def _live(name: str) -> Any:

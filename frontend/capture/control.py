@@ -23,11 +23,15 @@ from lmc.frontend.capture.values import (
     Abstract,
     Cell,
     Element,
+    HostObject,
     Known,
+    Packed,
     Plain,
     Ref,
     Undefined,
+    has_states,
     ir_type,
+    is_opaque,
 )
 from lmc.ir.core import Block, Op, Value
 from lmc.ir.types import BOOL, PY, TEXT, Type
@@ -60,10 +64,18 @@ class ControlFlow(Emitter):
             operands = [self.raw(abstract.index, node), self.constant(None, node)]
             made = self.emit("val.compare", operands, [PY], node, op="is not")[0]
             return Plain(self.emit("val.truth", [made], [BOOL], node)[0])
-        if is_state(abstract):
+        if isinstance(abstract, Packed):
+            return self.negate(self.is_constant(abstract, None, node), node)
+        if is_state(abstract) or (is_opaque(abstract) and not isinstance(abstract, HostObject)):
             return Known(True)
+        if isinstance(abstract, (Ref, Element)) and has_states(kind_of(abstract)):
+            members = self.members(abstract, node)
+            return Plain(self.emit("val.truth", [members], [BOOL], node)[0])
         value = self.read(abstract, node)
         return Plain(self.emit("val.truth", [value], [BOOL], node)[0])
+
+    is_constant: Callable[..., Known | Plain]
+    members: Callable[[Abstract, ast.AST], Value]
 
     def negate(self, abstract: Known | Plain, node: ast.AST) -> Known | Plain:
         """Return the opposite truth value."""
@@ -107,7 +119,7 @@ class ControlFlow(Emitter):
     ) -> None:
         """Make the cf.if of two walked sides and go on behind it."""
         (_, left), (_, right) = sides
-        merger = Merger(left, right, self.aliases)
+        merger = Merger(left, right, self, node)
         shapes = {
             key: merger.shape(
                 left.names.get(key, Undefined(plain_name(key))),
@@ -230,7 +242,7 @@ class ControlFlow(Emitter):
             go_on = body(item)
         self.open_loops.pop()
         end = self.store
-        merger = Merger(head, end, self.aliases, plan.joined, is_loop=True)
+        merger = Merger(head, end, self, node, plan.joined, is_loop=True)
         is_new = self._update(plan, merger, head, end, entry)
         is_new |= any(cell.kind != kind for cell, kind in kinds.items())
         is_new |= self.aliases.count(head.contents) != relations

@@ -1,13 +1,13 @@
 """Displays: tuples, lists, sets and dicts written out, what they hold, and f-strings."""
 
 import ast
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from lmc.errors import RunError
 from lmc.frontend.capture.emitter import kind_of
-from lmc.frontend.capture.environment import Environment
 from lmc.frontend.capture.frame import MISSING
+from lmc.frontend.capture.members import Members, Spread
 from lmc.frontend.capture.store import cells_of, depth_of, held_cells, root_cell
 from lmc.frontend.capture.values import (
     OBJECT,
@@ -16,6 +16,7 @@ from lmc.frontend.capture.values import (
     Cell,
     Element,
     Known,
+    Packed,
     Pieces,
     Plain,
     Ref,
@@ -30,7 +31,7 @@ from lmc.ir.evaluate import evaluate_parts
 from lmc.ir.types import DICT, PY, TEXT, Type, list_of
 
 
-class Displays(Environment):
+class Displays(Members):
     """Walks displays."""
 
     data: Callable[[ast.expr], Value]
@@ -41,13 +42,12 @@ class Displays(Environment):
         items: list[Abstract] = []
         for item in node.elts:
             if isinstance(item, ast.Starred):
-                inner = self.expression(item.value)
-                if not isinstance(inner, Tuple):
-                    self.fail(item, "a starred value of unknown length in a tuple", "use a list")
-                items += inner.items
+                inner = self.consumed(item.value)
+                known = self.known_items(inner, item)
+                items += [Spread(inner)] if known is None else known
             else:
                 items.append(self.expression(item))
-        return Tuple(tuple(items))
+        return self.rest_of(items, node)
 
     def _expr_List(self, node: ast.List) -> Abstract:
         constant = self.static(node)
@@ -65,7 +65,7 @@ class Displays(Environment):
         found: Abstract = self.list_of(node, [])
         for item in elements:
             if isinstance(item, ast.Starred):
-                part = self.plain_call("list", [self.expression(item.value)], item)
+                part = self.plain_call("list", [self.consumed(item.value)], item)
             else:
                 part = self.list_of(item, [self.expression(item)])
             found = self.binary("+", found, part, node)
@@ -73,14 +73,24 @@ class Displays(Environment):
 
     def list_of(self, node: ast.AST, items: list[Abstract]) -> Ref:
         """Make a list of values or states."""
+        known, items = tuple(items), self.packed_items(items, node)
         kind = self._common_kind(items, node)
         values = [self.held(item, node) for item in items]
         value = self.emit("val.list", values, [list_of(ir_type(kind))], node)[0]
         cell = Cell(list_of(kind))
         self.store.contents[cell] = value
+        self.members_of[value] = known
         for item in items:
             self.add_member(item, Ref(cell), node)
         return Ref(cell)
+
+    def packed_items(self, items: Sequence[Abstract], node: ast.AST) -> list[Abstract]:
+        """Pack what is no data; beside pieces of the language a text is one as well."""
+        if any(isinstance(item, (Pieces, Packed)) for item in items):
+            items = [self.pieces(i, node) if kind_of(i) == TEXT else i for i in items]
+        return [self.pack(item, node) for item in items]
+
+    pieces: Callable[[Abstract, ast.AST], Pieces]
 
     def _common_kind(self, items: list[Abstract], node: ast.AST) -> Type:
         kind: Type | None = VOID
@@ -127,6 +137,8 @@ class Displays(Environment):
         return False
 
     def _expr_Set(self, node: ast.Set) -> Abstract:
+        if any(isinstance(item, ast.Starred) for item in node.elts):
+            return self.plain_call("set", [self._starred(node, node.elts)], node)
         items = [self.expression(item) for item in node.elts]
         values = [self.read(item, node) for item in items]
         return self.derived(self.emit("val.set", values, [PY], node)[0], items)
@@ -138,13 +150,16 @@ class Displays(Environment):
         if None in node.keys:
             return self._merged_dict(node)
         pairs = [
-            (self.expression(key), self.expression(value))
+            (self.expression(key), self.pack(self.expression(value), node))
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
         ]
         kind = self._common_kind([value for _, value in pairs], node) if pairs else VOID
         operands = [item for key, value in pairs
                     for item in (self.read(key, node), self.held(value, node))]  # fmt: skip
+        if all(isinstance(key, Known) and type(key.value) is str for key, _ in pairs):
+            fields = {key.value: value for key, value in pairs if isinstance(key, Known)}
+            return self.keep_dict(operands, fields, kind, node)
         made = self.emit("val.dict", operands, [DICT], node)[0]
         cell = Cell(dict_of(kind) if has_states(kind) or not pairs else DICT)
         self.store.contents[cell] = made

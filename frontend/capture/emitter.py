@@ -19,12 +19,17 @@ from lmc.frontend.capture.values import (
     Called,
     Cell,
     Element,
+    Generator,
     HostObject,
     Iterable,
     Known,
+    Numbered,
+    Packed,
+    PackedKind,
     Pieces,
     Plain,
     Ref,
+    Remaining,
     Tuple,
     Undefined,
     has_states,
@@ -75,10 +80,16 @@ class Emitter:
         self.open_loops: list[OpenLoop] = []
         self.tries: list[Any] = []
         self.handled: list[Value] = []
+        self.constants: dict[Value, Attr] = {}
+        self.templates: list[Any] = []
+        self.consumers: dict[int, Callable[[Abstract], Known | Plain]] = {}
+        self.members_of: dict[Value, tuple[Abstract, ...] | dict[str, Abstract]] = {}
 
     # The parts that expressions, calls and statements need of one another.
     expression: Callable[[ast.expr], Abstract]
     place: Callable[[ast.expr], Abstract]
+    pack: Callable[..., Abstract]
+    packed_kind: Callable[[Abstract, ast.AST], PackedKind]
     statements: Callable[[Sequence[ast.stmt]], None]
     note_progress: Callable[[ast.AST], None]
 
@@ -126,14 +137,16 @@ class Emitter:
         """Make a constant."""
         from lmc.ir.types import type_of
 
-        return self.emit("val.const", [], [kind or type_of(value)], node, value=value)[0]
+        made = self.emit("val.const", [], [kind or type_of(value)], node, value=value)[0]
+        self.constants[made] = value
+        return made
 
     # Reading.
 
     def read(self, abstract: Abstract, node: ast.AST) -> Value:
         """Return plain data as an SSA value; anything else is a graph break."""
-        if isinstance(abstract, (Ref, Element)) and has_states(kind_of(abstract)):
-            what = "a state" if is_state(abstract) else "a list or dict of states"
+        if isinstance(abstract, (Ref, Element, Packed)) and has_states(kind_of(abstract)):
+            what = describe(abstract)
             self.fail(node, f"{what} is used where plain data is needed",
                       "read from it, as s.text() or s['name'] do")  # fmt: skip
         return self.content(abstract, node)
@@ -160,6 +173,8 @@ class Emitter:
                 return self.emit(
                     "val.tuple", [self.read(item, node) for item in items], [PY], node
                 )[0]
+            case Packed():
+                return abstract.value
             case Called(state, value):
                 operands = [self.content(state, node), self.read(value, node)]
                 return self.emit("val.tuple", operands, [PY], node)[0]
@@ -318,6 +333,8 @@ def kind_of(abstract: Abstract) -> Type:
             return kind
         case Called():
             return CALLED
+        case Packed(kind=kind):
+            return kind
         case _:
             return PY
 
@@ -327,19 +344,27 @@ def is_state(abstract: Abstract) -> bool:
     return isinstance(abstract, (Ref, Element)) and kind_of(abstract) in (STATE, OBJECT)
 
 
+def _of_states(kind: Type) -> bool:
+    while kind.element is not None:
+        kind = kind.element
+    return not isinstance(kind, PackedKind)
+
+
 def describe(abstract: Abstract) -> str:
     """Name a kind of value for people."""
     match abstract:
-        case Pieces():
+        case Pieces() | Packed():
             return "an expression of the language"
-        case Iterable():
+        case Iterable() | Remaining() | Generator() | Numbered():
             return "an iterator"
         case Called():
             return "the result of a nested program"
         case HostObject(name=name):
             return f"'{name}'"
         case Ref() | Element() if has_states(kind_of(abstract)):
-            return "a state" if is_state(abstract) else "a collection of states"
+            if is_state(abstract):
+                return "a state"
+            return f"a collection of {'states' if _of_states(kind_of(abstract)) else 'functions'}"
         case Undefined(name=name):
             return f"'{name}', which has no value yet,"
         case Known() | Plain() | Ref() | Element() | Tuple():

@@ -45,12 +45,16 @@ WORDS = {
 }  # fmt: skip
 """The language's functions, by the live object."""
 
-OWN_BUILTINS = ("map", "filter", "next", "iter", "print", "divmod", "pow", "callable")
+OWN_BUILTINS = ("map", "filter", "next", "iter", "print", "divmod", "pow", "callable", "type")
+
+
+UNNAMED = {"type name", "dict.fromkeys"}
+"""Functions of the IR that no name of Python leads to."""
 
 
 def _known_builtins() -> dict[int, str]:
     found = {id(getattr(builtins, name)): name for name in OWN_BUILTINS}
-    for name in FUNCTIONS:
+    for name in FUNCTIONS.keys() - UNNAMED:
         module, _, member = name.rpartition(".")
         home = importlib.import_module(module) if module else builtins
         found[id(getattr(home, member))] = name
@@ -159,6 +163,14 @@ class Environment(IndexedStates):
         if obj is MISSING:
             self.fail(node, f"'{host.name}' has no attribute '{attribute}'", "check its name")
         return self.from_python(obj, name, node, is_guarded=not isinstance(obj, ModuleType))
+
+    def item_of_host(self, host: HostObject, key: Any, node: ast.AST) -> Abstract:
+        """Read an item of a live list, tuple, dict or enum."""
+        try:
+            obj = host.obj[key]
+        except (TypeError, LookupError):
+            self.fail(node, f"'{host.name}' has no item {key!r}", "check the index")
+        return self.from_python(obj, f"{host.name}[{key!r}]", node, is_guarded=False)
 
     # Values known without running anything.
 

@@ -14,16 +14,20 @@ from lmc.frontend.capture.values import (
     OBJECT,
     Abstract,
     Broken,
+    Builtin,
     Called,
     Cell,
     Closure,
     Element,
     HostObject,
     Known,
+    Packed,
+    PackedKind,
     Pieces,
     Plain,
     Ref,
     Tuple,
+    TypeOf,
     Undefined,
     has_states,
     ir_type,
@@ -165,7 +169,7 @@ class Expressions(Displays):
 
     def binary(self, op: str, left: Abstract, right: Abstract, node: ast.AST) -> Abstract:
         """Compute `left op right`."""
-        if isinstance(left, Pieces) or isinstance(right, Pieces):
+        if isinstance(left, (Pieces, Packed)) or isinstance(right, (Pieces, Packed)):
             if op != "+":
                 self.fail(node, f"'{op}' does not join what is appended to a state", "use +")
             return self.joined(left, right, node)
@@ -216,11 +220,17 @@ class Expressions(Displays):
         self._mark_doubled(found, op, left, right)
         return found
 
-    def joined(self, left: Abstract, right: Abstract, node: ast.AST) -> Pieces:
+    def joined(self, left: Abstract, right: Abstract, node: ast.AST) -> Abstract:
         """Join two things to append."""
+        if isinstance(left, Packed):
+            return self.by_template(left, node, lambda found: self.joined(found, right, node))
+        if isinstance(right, Packed):
+            return self.by_template(right, node, lambda found: self.joined(left, found, node))
         return Pieces((*self.pieces(left, node).parts, *self.pieces(right, node).parts))
 
-    pieces: Callable[[Abstract, ast.AST], Pieces]
+    by_template: Callable[..., Abstract]
+    opened: Callable[[Abstract, ast.AST], Abstract]
+    is_constant: Callable[..., Known | Plain]
 
     def _expr_UnaryOp(self, node: ast.UnaryOp) -> Abstract:
         if isinstance(node.op, ast.Not):
@@ -276,9 +286,16 @@ class Expressions(Displays):
         if op in ("in", "not in") and (is_state(right) or isinstance(right, Called)):
             found = Plain(self.variable_op("lm.has", right, left, node))
             return found if op == "in" else self.negate(found, node)
+        if isinstance(left, TypeOf) and isinstance(right, Builtin):
+            left, right = Plain(left.name), Known(right.name)
+            op = {"is": "==", "is not": "!="}.get(op, op)
         if op in ("is", "is not"):
             if self._is_none(left, right):
                 return Known(op == "is not")
+            for one, other in ((left, right), (right, left)):
+                if isinstance(one, Packed) and isinstance(other, Known):
+                    found = self.is_constant(one, other.value, node)
+                    return found if op == "is" else self.negate(found, node)
             left, right = (self._number_or(side) for side in (left, right))
         folded = self.folded("val.compare", {"op": op}, [left, right])
         if folded is not None and not op.startswith("is"):
@@ -319,6 +336,11 @@ class Expressions(Displays):
 
     def item(self, container: Abstract, index: Abstract, node: ast.AST) -> Abstract:
         """Return `container[index]`."""
+        if isinstance(container, HostObject) and isinstance(index, Known):
+            return self.item_of_host(container, index.value, node)
+        container = self.opened(container, node)
+        if isinstance(index, Packed):
+            return self.by_template(index, node, lambda key: self.item(container, key, node))
         self.check_usable(container, node)
         if is_state(container) or isinstance(container, Called):
             made = self.variable_op("lm.get", container, index, node)
@@ -333,6 +355,8 @@ class Expressions(Displays):
             return self.element(container, index, node)
         if not isinstance(container, (Known, Plain, Ref, Element, Tuple)):
             self.fail(node, f"{describe(container)} has no items", "index plain data")
+        if isinstance(container, Ref) and container.cell.makes_items:
+            return self.mutate(container, "__getitem__", [index], {}, node)
         operands = [self.read(container, node), self.read(index, node)]
         made = self.emit("val.index", operands, [index_type(operands[0].type)], node)[0]
         return self.borrowed(made, cells_of(container))
@@ -349,6 +373,8 @@ class Expressions(Displays):
             operands = [self.members(container, node), self.raw(index, node)]
             return self.numbered(self.emit("val.index", operands, [INT], node)[0])
         made = Element(container, index, kind)
+        if isinstance(kind, PackedKind):
+            return Packed(kind, self.content(made, node))
         return self.unpack_called(made, node) if kind == CALLED else made
 
     def unpack_called(self, place: Element, node: ast.AST) -> Called:

@@ -89,6 +89,18 @@ def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names - module_names), frozenset(nonlocals)
 
 
+def is_generator(body: ast.AST) -> bool:
+    """Whether a function is a generator function."""
+    statements = getattr(body, "body", [])
+    if not isinstance(statements, list):
+        return False
+    return any(
+        isinstance(inner, (ast.Yield, ast.YieldFrom))
+        for statement in statements
+        for inner in own_nodes(statement)
+    )
+
+
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
     """Yield a node and those below it that run in the same scope (walrus targets included)."""
     yield node

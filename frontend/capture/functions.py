@@ -9,9 +9,10 @@ from types import FunctionType
 from typing import Any
 
 from lmc.errors import CaptureError
-from lmc.frontend.capture.frame import MISSING, Frame, local_names
+from lmc.frontend.capture.frame import MISSING, Frame, is_generator, local_names
 from lmc.frontend.capture.host_calls import module_name
 from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_of
+from lmc.frontend.capture.parameters import parameters_of
 from lmc.frontend.capture.prune import prune
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
 from lmc.frontend.capture.tries import Tries
@@ -187,13 +188,11 @@ class FunctionCapture(Tries):
     def _check_shape(self, node: FunctionNode) -> None:
         if isinstance(node, ast.AsyncFunctionDef):
             self.fail(node, "an async function cannot be captured", "write a plain function")
-        if node.args.vararg or node.args.kwarg:
-            self.fail(node, "a program or helper with *args or **keywords cannot be captured",
-                      "name its parameters")  # fmt: skip
-        if any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(node)):
+        if is_generator(node):
             self.fail(node, "a generator function cannot be captured", "return a list")
-        if isinstance(node, ast.FunctionDef) and len(node.decorator_list) > 1:
-            self.fail(node.decorator_list[0], "a function with other decorators cannot be captured",
+        others = [d for d in getattr(node, "decorator_list", ()) if not _binds_alone(d)]
+        if len(others) > 1:
+            self.fail(others[0], "a function with other decorators cannot be captured",
                       "leave only the program's own decorator")  # fmt: skip
 
     def shell(self, name: str, kind: str) -> Function:
@@ -202,6 +201,11 @@ class FunctionCapture(Tries):
         every = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
         if kind == "program":
             every = every[1:]
+            if arguments.vararg or arguments.kwarg:
+                self.fail(self.node, "a program with *args or **keywords cannot be captured",
+                          "name its parameters")  # fmt: skip
+        else:
+            every = parameters_of(arguments)
         given = inspect.signature(self.function).parameters
         params: list[Param] = []
         for argument in every:
@@ -285,6 +289,11 @@ class FunctionCapture(Tries):
 
     def _return(self, values: list[Value], node: ast.AST) -> None:
         self.block.ops.append(Op("func.return", values, [], {}, [], self.locate(node)))
+
+
+def _binds_alone(node: ast.expr) -> bool:
+    """Whether a decorator only says how a function of a class is reached."""
+    return isinstance(node, ast.Name) and node.id in ("staticmethod", "classmethod")
 
 
 def capture(

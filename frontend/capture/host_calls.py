@@ -8,6 +8,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any
 
 from lmc.frontend.capture.emitter import describe, kind_of
+from lmc.frontend.capture.members import unspread
 from lmc.frontend.capture.methods import Methods
 from lmc.frontend.capture.values import (
     Abstract,
@@ -62,20 +63,22 @@ class HostCalls(Methods):
         node: ast.Call,
     ) -> Abstract:
         """Call a function by its import name when the program runs."""
-        for value in (*arguments, *keywords.values()):
+        every = [*map(unspread, arguments), *keywords.values()]
+        for value in every:
             if has_states(kind_of(value)) or isinstance(value, (Pieces, Closure)):
                 self.fail(node, f"'{name}' cannot take {describe(value)}",
                           "only functions written in Python can")  # fmt: skip
-        if any(isinstance(value, Ref) for value in (*arguments, *keywords.values())):
+        if any(isinstance(value, Ref) for value in every):
             if self.module.facts.changes_arguments(obj):
                 self.fail(node, f"'{name}' changes what it is given, out of the program's sight",
                           "let it return the changed value")  # fmt: skip
         callee = self.import_name(obj, name, node)
         self.module.host[callee] = obj
-        operands = [self.read(value, node) for value in (*arguments, *keywords.values())]
-        named = self.keywords_of(keywords)
-        is_pure = getattr(obj, "__lmc_effects__", None) == "none" or (
-            callee.startswith("builtins:") and callee.partition(":")[2] in PURE_BUILTINS
+        operands, named = self.passed(arguments, keywords, node)
+        is_pure = (
+            getattr(obj, "__lmc_effects__", None) == "none"
+            or isinstance(obj, enum.EnumMeta)
+            or (callee.startswith("builtins:") and callee.partition(":")[2] in PURE_BUILTINS)
         )
         if is_pure:
             made = self.emit("host.pure", operands, [PY], node, callee=callee, **named)[0]
@@ -92,12 +95,23 @@ class HostCalls(Methods):
 
     def import_name(self, obj: Any, name: str, node: ast.AST) -> str:
         """Return 'module:qualname' of a live function, after checking where it leads."""
-        module, qualname = module_name(obj), getattr(obj, "__qualname__", None)
-        if module == "builtins" and qualname in REFUSED:
+        qualname = getattr(obj, "__qualname__", None)
+        if module_name(obj) == "builtins" and qualname in REFUSED:
             self.fail(node, f"'{name}' cannot be captured", "write it another way")
+        found = self.import_name_of(obj, name)
+        if found is None:
+            self.fail(node, f"'{name}' cannot be found again by a name of its module",
+                      "define it at the top of a module, under its own name")  # fmt: skip
+        return found
+
+    def import_name_of(self, obj: Any, name: str) -> str | None:
+        """Return 'module:qualname' of a live function, None where no name leads to it."""
+        module, qualname = module_name(obj), getattr(obj, "__qualname__", None)
         home = sys.modules.get(getattr(obj, "__module__", None) or "")
         for path in (qualname, getattr(obj, "__name__", None)):
-            if path and "<" not in path and (home is None or _reached(home, path) == obj):
+            if path and module and "<" not in path:
+                if home is not None and _reached(home, path) != obj:
+                    continue
                 return f"{module}:{path}"
         # A method of an object of the program's module, or an object that can be called.
         function = self.frame.function
@@ -105,8 +119,7 @@ class HostCalls(Methods):
             return f"{module_name(function)}:{name}"
         if isinstance(obj, FunctionType) and "<locals>" in obj.__qualname__:
             return self._local_name(obj)
-        self.fail(node, f"'{name}' cannot be found again by a name of its module",
-                  "define it at the top of a module, under its own name")  # fmt: skip
+        return None
 
     def _local_name(self, obj: FunctionType) -> str:
         """Return a name of a function that is defined inside another: of this process only."""
@@ -130,10 +143,9 @@ class HostCalls(Methods):
             self.fail(node, f"{kind_of(receiver)} has no method '{name}' that a program can use",
                       "use another, or call a function of your own")  # fmt: skip
         effect = self.store.contents[self.effect]
-        every = [receiver, *arguments, *keywords.values()]
-        operands = [effect, *(self.read(value, node) for value in every)]
+        operands, named = self.passed([receiver, *arguments], keywords, node)
         results = self.emit(
-            "host.method", operands, [EFFECT, PY], node, name=name, **self.keywords_of(keywords)
+            "host.method", [effect, *operands], [EFFECT, PY], node, name=name, **named
         )
         self.set_effect(results[0])
         return self.fresh(

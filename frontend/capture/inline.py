@@ -1,21 +1,24 @@
 """Calls of the user's functions: inlined, embedded, nested programs, or left to the host."""
 
 import ast
+import functools
 import inspect
-from types import FunctionType
+from collections.abc import Callable
+from types import FunctionType, MethodDescriptorType
 from typing import Any
 
 from lmc.errors import CaptureError
 from lmc.frontend.capture.emitter import is_state, kind_of
-from lmc.frontend.capture.frame import Frame, local_names
-from lmc.frontend.capture.nested import NestedPrograms
+from lmc.frontend.capture.frame import Frame, is_generator, local_names
+from lmc.frontend.capture.members import unspread
+from lmc.frontend.capture.objects import Objects
+from lmc.frontend.capture.parameters import Defaults, parameters_of
 from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.values import (
     Abstract,
     Closure,
     Element,
     HostObject,
-    Iterable,
     Known,
     Plain,
     Ref,
@@ -23,12 +26,13 @@ from lmc.frontend.capture.values import (
     has_states,
 )
 from lmc.ir.core import Value
+from lmc.ir.evaluate import METHODS
 from lmc.ir.types import EFFECT, PY
 
 MAX_INLINED = 40
 
 
-class Inlining(NestedPrograms):
+class Inlining(Objects):
     """Walks calls of functions that somebody wrote."""
 
     def host_object_call(
@@ -40,9 +44,20 @@ class Inlining(NestedPrograms):
         node: ast.Call,
     ) -> Abstract:
         """Call a live function or class of the program's module."""
-        every = [*arguments, *keywords.values()]
+        if isinstance(obj, MethodDescriptorType) and arguments and obj.__name__ in METHODS:
+            receiver, *rest = arguments
+            return self.data_method(receiver, obj.__name__, rest, keywords, node)
+        function, given = self.function_behind(obj, name, (arguments, keywords), node)
+        if function is not obj and isinstance(function, FunctionType):
+            is_named = self.import_name_of(obj, name) is not None
+            is_partial = isinstance(obj, functools.partial)
+            if is_partial or not is_named or self.is_of_language(function, given):
+                called = name if is_partial else f"{name}()"
+                return self.host_object_call(function, called, *given, node)
+        every = [*map(unspread, arguments), *keywords.values()]
         if isinstance(obj, FunctionType) and not hasattr(obj, "__lmc_effects__"):
-            if any(map(_needs_inlining, every)) or self.module.facts.uses_language(obj):
+            is_walked = inspect.isgeneratorfunction(obj) or any(map(self.needs_inlining, every))
+            if is_walked or self.module.facts.uses_language(obj):
                 return self.inline(HostObject(obj, name), arguments, keywords, node)
             embedded = self._embedded(obj, arguments, keywords, node)
             if embedded is not None:
@@ -74,6 +89,9 @@ class Inlining(NestedPrograms):
             self.fail(node, "a function that takes states or expressions calls itself",
                       "use a loop, or make it a program of its own")  # fmt: skip
         self._bind_parameters(frame, body, arguments, keywords, defaults, node)
+        if is_generator(body):
+            frame.made_closure = True
+            return self.generator(body, frame)
         return self._walk_body(frame, body, node)
 
     def _module_frame(self, callee: HostObject, node: ast.AST) -> tuple[Frame, Any]:
@@ -86,25 +104,30 @@ class Inlining(NestedPrograms):
         except CaptureError as error:
             self.fail(node, f"'{callee.name}' takes a state, but {error.message}",
                       error.hint or "keep it in a file")  # fmt: skip
-        if isinstance(body, ast.AsyncFunctionDef) or _is_generator(body):
-            self.fail(node, f"'{callee.name}' is async or a generator", "write a plain function")
+        if isinstance(body, ast.AsyncFunctionDef):
+            self.fail(node, f"'{callee.name}' is async", "write a plain function")
         self.module.guard_function(self.frame, callee.name, function)
         names, nonlocals = local_names(body)
         frame = Frame(self.fresh_id(), source, body, function, None, names, nonlocals)
         outer, self.frame = self.frame, frame
+        defaults = self._defaults_of(function, callee.name, body)
+        self.frame = outer
+        return frame, defaults
+
+    def _defaults_of(self, function: FunctionType, name: str, node: ast.AST) -> Defaults:
+        """Return the defaults of a live function's parameters."""
         given = inspect.signature(function).parameters.values()
         positional = tuple(
-            self.from_python(p.default, f"{callee.name}.{p.name}", body)
+            self.from_python(p.default, f"{name}.{p.name}", node)
             for p in given
             if p.default is not p.empty and p.kind is not p.KEYWORD_ONLY
         )
         keyword = tuple(
             None if p.default is p.empty
-            else self.from_python(p.default, f"{callee.name}.{p.name}", body)
+            else self.from_python(p.default, f"{name}.{p.name}", node)
             for p in given if p.kind is p.KEYWORD_ONLY
         )  # fmt: skip
-        self.frame = outer
-        return frame, (positional, keyword)
+        return positional, keyword
 
     def _bind_parameters(
         self,
@@ -112,41 +135,10 @@ class Inlining(NestedPrograms):
         body: ast.FunctionDef | ast.Lambda,
         arguments: list[Abstract],
         keywords: dict[str, Abstract],
-        defaults: tuple[tuple[Abstract, ...], tuple[Abstract | None, ...]],
+        defaults: Defaults,
         node: ast.AST,
     ) -> None:
-        args = body.args
-        if args.kwarg is not None:
-            self.fail(node, "a function with **keywords cannot be captured", "name its parameters")
-        positional = [*args.posonlyargs, *args.args]
-        bound: dict[str, Abstract] = {}
-        given = dict(keywords)
-        for index, parameter in enumerate(positional):
-            from_end = len(positional) - index
-            if index < len(arguments):
-                bound[parameter.arg] = arguments[index]
-            elif parameter.arg in given and parameter not in args.posonlyargs:
-                bound[parameter.arg] = given.pop(parameter.arg)
-            elif from_end <= len(defaults[0]):
-                bound[parameter.arg] = defaults[0][-from_end]
-            else:
-                self.fail(node, f"the argument '{parameter.arg}' is missing", "give it")
-        if len(arguments) > len(positional) and args.vararg is None:
-            self.fail(node, f"{len(arguments)} positional arguments where "
-                      f"{len(positional)} fit", "leave some out")  # fmt: skip
-        if args.vararg is not None:
-            bound[args.vararg.arg] = Tuple(tuple(arguments[len(positional) :]))
-        for parameter, default in zip(args.kwonlyargs, defaults[1], strict=True):
-            value = given.pop(parameter.arg, default)
-            if value is None:
-                self.fail(node, f"the argument '{parameter.arg}' is missing", "give it by name")
-            bound[parameter.arg] = value
-        if given:
-            self.fail(node, f"the function has no free parameter '{next(iter(given))}'",
-                      "check the call")  # fmt: skip
-        for name, value in bound.items():
-            if isinstance(value, Iterable):
-                self.fail(node, "an iterator cannot be passed on", "make it a list first")
+        for name, value in self.bound(body.args, arguments, keywords, defaults, node).items():
             self.store.names[frame.id, name] = value
 
     def _walk_body(
@@ -168,6 +160,18 @@ class Inlining(NestedPrograms):
         self.frame = outer
         return found
 
+    def needs_inlining(self, value: Abstract) -> bool:
+        """Whether an argument exists only while the program is captured."""
+        if isinstance(value, Tuple):
+            return any(map(self.needs_inlining, value.items))
+        return (
+            is_state(value)
+            or has_states(kind_of(value))
+            or not isinstance(value, (Known, Plain, Ref, Element))
+        )
+
+    generator: Callable[..., Abstract]
+
     def begin_function(self) -> None:
         """Set the running frame's flags: nothing returned yet."""
         self.store.names[self.frame.id, "$return"] = Known(False)
@@ -187,12 +191,12 @@ class Inlining(NestedPrograms):
         node: ast.Call,
     ) -> Abstract | None:
         """Call a function that capture could turn into IR; None if it could not."""
-        if not all(isinstance(a, (Known, Plain, Ref, Element, Tuple))
-                   for a in [*arguments, *keywords.values()]):  # fmt: skip
+        every = [*map(unspread, arguments), *keywords.values()]
+        if not all(isinstance(a, (Known, Plain, Ref, Element, Tuple)) for a in every):
             return None
         name = self.module.helper(function)
         if name is None:
-            if any(isinstance(a, Ref) for a in arguments) and self.module.facts.changes_arguments(
+            if any(isinstance(a, Ref) for a in every) and self.module.facts.changes_arguments(
                 function
             ):
                 return self.inline(
@@ -207,7 +211,7 @@ class Inlining(NestedPrograms):
         what = f"what '{function.__name__}' gave, which may belong to others"
         found = self.fresh(made[1], external=what)
         assert isinstance(found, Ref)
-        for cell in (c for value in (*arguments, *keywords.values()) for c in cells_of(value)):
+        for cell in (cell for value in every for cell in cells_of(value)):
             self.aliases.same(found.cell, cell)
         return found
 
@@ -219,29 +223,7 @@ class Inlining(NestedPrograms):
         node: ast.AST,
     ) -> list[Value]:
         """Return one operand per parameter, defaults filled in."""
-        try:
-            bound = inspect.signature(function).bind(*arguments, **keywords)
-        except TypeError as error:
-            self.fail(node, f"{function.__name__}: {error}", "check the call")
-        operands: list[Value] = []
-        for name, parameter in inspect.signature(function).parameters.items():
-            value = bound.arguments.get(name)
-            if value is None:
-                value = self.from_python(parameter.default, f"{function.__name__}.{name}", node)
-            operands.append(self.read(value, node))
-        return operands
-
-
-def _needs_inlining(value: Abstract) -> bool:
-    """Whether an argument exists only while the program is captured."""
-    if isinstance(value, Tuple):
-        return any(map(_needs_inlining, value.items))
-    return (
-        is_state(value)
-        or has_states(kind_of(value))
-        or not isinstance(value, (Known, Plain, Ref, Element))
-    )
-
-
-def _is_generator(body: ast.AST) -> bool:
-    return any(isinstance(inner, (ast.Yield, ast.YieldFrom)) for inner in ast.walk(body))
+        _, body = self.module.find(function)
+        defaults = self._defaults_of(function, function.__name__, node)
+        bound = self.bound(body.args, arguments, keywords, defaults, node)
+        return [self.read(bound[argument.arg], node) for argument in parameters_of(body.args)]

@@ -5,9 +5,10 @@ from collections.abc import Callable, Sequence
 
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.frame import Frame
-from lmc.frontend.capture.pieces import PieceBuilder
-from lmc.frontend.capture.store import cells_of, root_cell
+from lmc.frontend.capture.packed import Packing
+from lmc.frontend.capture.store import cells_of, depth_of, root_cell
 from lmc.frontend.capture.values import (
+    LAZY,
     VOID,
     Abstract,
     Builtin,
@@ -22,6 +23,7 @@ from lmc.frontend.capture.values import (
     Tuple,
     dict_of,
     has_states,
+    is_opaque,
 )
 from lmc.ir.core import Value
 from lmc.ir.types import DICT, INT, PY, TEXT, Type, list_of
@@ -29,18 +31,24 @@ from lmc.ir.types import DICT, INT, PY, TEXT, Type, list_of
 Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
-class Loops(PieceBuilder):
+class Loops(Packing):
     """Iterables, for loops over them, comprehensions."""
 
     def iterable(self, value: Abstract, node: ast.AST) -> Iterable:
         """Return how to loop over a value."""
         self.check_usable(value, node)
+        value = self.opened(value, node)
+        if isinstance(value, Tuple) and any(map(_is_followed, value.items)):
+            value = self.list_of(node, list(value.items))
         if isinstance(value, Iterable):
             return value
         if is_state(value) or isinstance(value, Called):
             self.fail(node, "a state cannot be looped over", "fork it, or loop over a list")
         if isinstance(value, (Ref, Element)) and has_states(kind_of(value)):
             return self._states(value, node)
+        if isinstance(value, LAZY):
+            value = self.as_list(value, node)
+            return self.iterable(value, node)
         if not isinstance(value, (Known, Plain, Ref, Element, Tuple)):
             self.fail(node, f"{describe(value)} cannot be looped over", "loop over a list")
         items = self.read(value, node)
@@ -86,6 +94,9 @@ class Loops(PieceBuilder):
 
     def zipped(self, parts: Sequence[Abstract], node: ast.AST, *, strict: bool = False) -> Abstract:
         """Loop over several things at once; `strict` ones must be equally long."""
+        if any(isinstance(part, LAZY) and not isinstance(part, Iterable) for part in parts):
+            self.fail(node, "zip of an iterator under a name, or of a generator",
+                      "make it a list first: list(...)")  # fmt: skip
         known = [part.items for part in parts if isinstance(part, Tuple)]
         if len(known) == len(parts) and any(map(_has_pieces, parts)):
             if not strict or len(set(map(len, known))) == 1:
@@ -180,7 +191,9 @@ class Loops(PieceBuilder):
     def check_not_iterated(self, place: Abstract, node: ast.AST) -> None:
         """Break where the length of something changes while it is looped over."""
         cell = root_cell(place)
-        related = self.aliases.affected(cell, depth=0) | {cell}
+        depth = depth_of(place)
+        related = self.aliases.affected(cell, depth=depth, is_itself=True)
+        related |= set() if depth else {cell}
         if any(other in related for other in self.iterated):
             self.fail(node, "a list is changed while it is looped over",
                       "loop over a copy: for x in list(xs)")  # fmt: skip
@@ -189,10 +202,6 @@ class Loops(PieceBuilder):
 
     def _expr_ListComp(self, node: ast.ListComp) -> Abstract:
         return self.comprehension(node)
-
-    def _expr_GeneratorExp(self, node: ast.GeneratorExp) -> Abstract:
-        self.fail(node, "a generator outside of a call that uses it up cannot be captured",
-                  "make it a list: [... for ...]")  # fmt: skip
 
     def _expr_SetComp(self, node: ast.SetComp) -> Abstract:
         return self.plain_call("set", [self.comprehension(node)], node)
@@ -267,6 +276,15 @@ class Loops(PieceBuilder):
     ) -> None:
         """Walk the nested loops of a comprehension in a frame of its own."""
         first = self.expression(node.generators[0].iter)
+        outer = self.frame
+        self.frame = self.inner_frame(node)
+        self._generator(node, 0, first, step)
+        if not self.frame.made_closure:
+            self.drop_names(self.frame)
+        self.frame = outer
+
+    def inner_frame(self, node: Comprehension) -> Frame:
+        """Return the frame that a comprehension's names live in."""
         names = {
             inner.id
             for generator in node.generators
@@ -274,13 +292,13 @@ class Loops(PieceBuilder):
             if isinstance(inner, ast.Name)
         }
         outer = self.frame
-        self.frame = Frame(
-            self.fresh_id(), outer.source, node, outer.function, outer, frozenset(names)
-        )
+        return Frame(self.fresh_id(), outer.source, node, outer.function, outer, frozenset(names))
+
+    def walk_loops(
+        self, node: Comprehension, first: Abstract, step: Callable[[], Known | Plain]
+    ) -> None:
+        """Walk the loops of a comprehension in the running frame, the first over a value."""
         self._generator(node, 0, first, step)
-        if not self.frame.made_closure:
-            self.drop_names(self.frame)
-        self.frame = outer
 
     def _generator(
         self, node: Comprehension, index: int, value: Abstract, step: Callable[[], Known | Plain]
@@ -330,6 +348,10 @@ def _has_pieces(value: Abstract) -> bool:
     return isinstance(value, Tuple) and any(
         isinstance(item, Pieces) or _has_pieces(item) for item in value.items
     )
+
+
+def _is_followed(value: Abstract) -> bool:
+    return has_states(kind_of(value)) or is_opaque(value)
 
 
 def item_type(items: Value) -> Type:

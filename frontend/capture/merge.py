@@ -8,7 +8,6 @@ import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from lmc.frontend.capture.aliases import Aliases
 from lmc.frontend.capture.emitter import Emitter, describe, kind_of
 from lmc.frontend.capture.store import Key, Store, depth_of, root_cell
 from lmc.frontend.capture.values import (
@@ -20,7 +19,10 @@ from lmc.frontend.capture.values import (
     Called,
     Cell,
     Element,
+    HostObject,
     Known,
+    Packed,
+    PackedKind,
     Piece,
     Pieces,
     Plain,
@@ -29,11 +31,12 @@ from lmc.frontend.capture.values import (
     Undefined,
     has_states,
     ir_type,
+    is_opaque,
     join_kinds,
     same,
 )
 from lmc.ir.core import Value
-from lmc.ir.types import BOOL, PY, STATE, Type
+from lmc.ir.types import BOOL, PY, STATE, TEXT, Type
 
 Fresh = Callable[[Type], Value]
 
@@ -98,6 +101,13 @@ class CalledShape(Shape):
     value: Shape
 
 
+@dataclass(frozen=True, slots=True)
+class PackedShape(Shape):
+    """A function or pieces of the language, with the number of its template."""
+
+    kind: PackedKind
+
+
 @dataclass(slots=True)
 class Sources:
     """Where a joined cell's content comes from: before a loop, on the left, on the right."""
@@ -113,7 +123,8 @@ class Merger:
 
     left: Store
     right: Store
-    aliases: Aliases
+    emitter: Emitter
+    node: ast.AST
     reuse: dict[Cell, Sources] = field(default_factory=dict)
     is_loop: bool = False
     cells: dict[Cell, Sources] = field(default_factory=dict)
@@ -136,6 +147,8 @@ class Merger:
             )
         if isinstance(left, Pieces) and isinstance(right, Pieces) and not self.is_loop:
             return PiecesShape(left, right, (left.parts or right.parts)[0].node)
+        if is_opaque(left) or is_opaque(right):
+            return self._packed(left, right, entry)
         if isinstance(left, Element) or isinstance(right, Element):
             found = self._elements(left, right, entry)
             if found is not None:
@@ -143,6 +156,19 @@ class Merger:
         if _is_scalar(left) and _is_scalar(right):
             return PlainShape(_join_plain(left, right))
         return self._refs(left, right, entry)
+
+    def _packed(self, left: Abstract, right: Abstract, entry: Abstract) -> Shape:
+        sides = [side for side in (left, right, entry) if not isinstance(side, Undefined)]
+        said = any(isinstance(side, Pieces) for side in sides)
+        ids: set[int] = set()
+        for side in sides:
+            if said and not is_opaque(side) and kind_of(side) in (TEXT, PY):
+                text = Value(kind_of(side))
+                side = Pieces((Piece("text", self.node, text),))  # type: ignore[arg-type]
+            if not is_opaque(side) and side != Known(None):
+                return SameShape(_lost(left, right))
+            ids |= set(self.emitter.packed_kind(side, self.node).ids)
+        return PackedShape(PackedKind("packed", ids=tuple(sorted(ids))))
 
     def _tuples(self, left: Tuple, right: Tuple, entry: Abstract) -> Shape:
         if len(left.items) != len(right.items):
@@ -206,13 +232,14 @@ class Merger:
             return
         other = root_cell(side)
         if isinstance(side, Ref):
-            self.aliases.same(cell, other)
+            self.emitter.aliases.same(cell, other)
             cell.take_marks(other, 0)
             cell.double(other.doubled, other.doubled_depth)
         else:
-            self.aliases.inside(cell, other, depth=depth_of(side), is_taken=True)
+            self.emitter.aliases.inside(cell, other, depth=depth_of(side), is_taken=True)
             cell.take_marks(other, -depth_of(side))
         cell.from_host = cell.from_host or other.from_host
+        cell.makes_items = cell.makes_items or other.makes_items
         for own, others in zip(self.left.flags(), store.flags(), strict=True):
             if other in others:
                 own.setdefault(cell, others[other])
@@ -231,6 +258,8 @@ def instantiate(shape: Shape, fresh: Fresh) -> Abstract:
             made = instantiate(index, fresh)
             assert isinstance(made, (Known, Plain))
             return Element(container, made, kind)
+        case PackedShape(kind):
+            return Packed(kind, fresh(PY))
         case TupleShape(items):
             return Tuple(tuple(instantiate(item, fresh) for item in items))
         case PiecesShape(left, right, node):
@@ -253,6 +282,11 @@ def scalars(shape: Shape, side: Abstract, emitter: Emitter, node: ast.AST) -> li
     match shape:
         case PlainShape():
             return [emitter.raw(side, node)]
+        case PackedShape():
+            if not is_opaque(side) and kind_of(side) in (TEXT, PY):
+                text = emitter.raw(side, node)
+                side = Pieces((Piece("text", node, text),))  # type: ignore[arg-type]
+            return [emitter.raw(emitter.pack(side, node, is_forced=True), node)]
         case ElementShape(index=index):
             inner = side.index if isinstance(side, Element) else Undefined("an element")
             inner = side if side == Known(None) else inner
@@ -304,6 +338,8 @@ def wide_enough(shape: Shape | None, wanted: Shape) -> bool:
         return True
     if isinstance(shape, PlainShape) and isinstance(wanted, PlainShape):
         return shape.type == wanted.type
+    if isinstance(shape, PackedShape) and isinstance(wanted, PackedShape):
+        return set(wanted.kind.ids) <= set(shape.kind.ids)
     if isinstance(shape, ElementShape) and isinstance(wanted, ElementShape):
         return same(shape.container, wanted.container) and wide_enough(shape.index, wanted.index)
     if isinstance(shape, TupleShape) and isinstance(wanted, TupleShape):
@@ -320,6 +356,10 @@ def widen(shape: Shape | None, wanted: Shape) -> Shape:
     """Return the shape for the next round: parts that agreed keep what they had."""
     if shape is None:
         return wanted
+    if isinstance(shape, PackedShape) and isinstance(wanted, PackedShape):
+        kind = join_kinds(shape.kind, wanted.kind)
+        assert isinstance(kind, PackedKind)
+        return PackedShape(kind)
     if isinstance(shape, TupleShape) and isinstance(wanted, TupleShape):
         return TupleShape(tuple(map(widen, shape.items, wanted.items)))
     if isinstance(shape, CalledShape) and isinstance(wanted, CalledShape):
@@ -359,7 +399,9 @@ def _numbered(side: Abstract, known: Element) -> Abstract:
 
 
 def _is_scalar(abstract: Abstract) -> bool:
-    return isinstance(abstract, (Known, Plain, Undefined))
+    return isinstance(abstract, (Known, Plain, Undefined)) or (
+        isinstance(abstract, HostObject) and not is_opaque(abstract)
+    )
 
 
 def _has_content(abstract: Abstract) -> bool:

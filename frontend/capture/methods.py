@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable, Sequence
 
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
+from lmc.frontend.capture.members import unspread
 from lmc.frontend.capture.states import States
 from lmc.frontend.capture.store import cells_of, depth_of, root_cell
 from lmc.frontend.capture.types import PICKING_METHODS, method_type
@@ -14,24 +15,28 @@ from lmc.frontend.capture.values import (
     OBJECT,
     Abstract,
     Broken,
+    Builtin,
     Called,
     Element,
     HostObject,
     Known,
     Method,
+    Packed,
+    PackedKind,
     Pieces,
     Plain,
     ProgramRef,
     Ref,
     Tuple,
+    TypeOf,
     has_states,
     ir_type,
     join_kinds,
     plain_list,
 )
 from lmc.ir.core import Value
-from lmc.ir.evaluate import METHODS, MUTATORS
-from lmc.ir.types import PY, TEXT, Type, list_of
+from lmc.ir.evaluate import CLASSES, METHODS, MUTATORS
+from lmc.ir.types import DICT, PY, TEXT, Type, list_of
 
 _FIRST_KEPT = {
     "append": 0, "insert": 1, "setdefault": 1, "__setitem__": 1,
@@ -50,8 +55,20 @@ class Methods(States):
     def load_attribute(self, value: Abstract, node: ast.Attribute) -> Abstract:  # type: ignore[override]
         """Return an attribute; a method is returned for calling."""
         name = node.attr
-        if isinstance(value, HostObject):
+        if isinstance(value, TypeOf) and name == "__name__":
+            return Plain(value.name)
+        if (
+            isinstance(value, Builtin)
+            and value.name in CLASSES
+            and name in dir(CLASSES[value.name])
+        ):
+            if (value.name, name) == ("dict", "fromkeys"):
+                return Builtin("dict.fromkeys")
+            return HostObject(getattr(CLASSES[value.name], name), f"{value.name}.{name}")
+        if isinstance(value, HostObject) and not _is_container_method(value, name):
             return self.attribute_of(value, name, node)
+        if isinstance(value, Packed):
+            return self.by_template(value, node, lambda found: self.load_attribute(found, node))
         if isinstance(value, Called) and name in ("value", "ret_value"):
             return value.value
         if isinstance(value, ProgramRef):
@@ -64,6 +81,9 @@ class Methods(States):
             return Method(value, name, node)
         if is_state(value) or isinstance(value, Called) or has_states(kind_of(value)):
             self.fail(node, f"{describe(value)} has no attribute '{name}' here", "check its name")
+        kind = kind_of(value)
+        if name in METHODS and (kind in (TEXT, DICT) or kind.name in ("list", "dict")):
+            return Method(value, name, node)
         made = self.emit("val.attr", [self.read(value, node)], [PY], node, name=name)[0]
         return self.borrowed(made, cells_of(value))
 
@@ -74,7 +94,7 @@ class Methods(States):
 
     def method_call(self, method: Method, node: ast.Call) -> Abstract:
         """Walk a call of a method."""
-        receiver, name = method.receiver, method.name
+        receiver, name = self.opened(method.receiver, node), method.name
         self.check_usable(receiver, node)
         if isinstance(receiver, Called):
             return self.state_method(receiver.state, name, node)
@@ -93,7 +113,7 @@ class Methods(States):
         arguments, keywords = self.call_arguments(node)
         if self._needs_host(receiver, name):
             return self.host_method(receiver, name, arguments, keywords, node)
-        return self._data_method(receiver, name, arguments, keywords, node)
+        return self.data_method(receiver, name, arguments, keywords, node)
 
     def _is_container(self, receiver: Abstract) -> bool:
         return isinstance(receiver, (Ref, Element)) and kind_of(receiver) != TEXT
@@ -103,7 +123,7 @@ class Methods(States):
             return name not in TEXT_METHODS
         return name not in METHODS
 
-    def _data_method(
+    def data_method(
         self,
         receiver: Abstract,
         name: str,
@@ -113,14 +133,10 @@ class Methods(States):
     ) -> Abstract:
         if not isinstance(receiver, (Known, Plain, Ref, Element, Tuple)):
             self.fail(node, f"{describe(receiver)} has no method '{name}'", "check the name")
-        every = [receiver, *arguments, *keywords.values()]
-        operands = [self.read(value, node) for value in every]
+        every = [receiver, *map(unspread, arguments), *keywords.values()]
+        operands, named = self.passed([receiver, *arguments], keywords, node)
         kind = method_type(operands[0].type, name)
-        if name in ("join", "extend") and operands[0].type == TEXT:
-            kind = TEXT
-        made = self.emit(
-            "val.method", operands, [kind], node, name=name, **self.keywords_of(keywords)
-        )[0]
+        made = self.emit("val.method", operands, [kind], node, name=name, **named)[0]
         owners = [cell for value in every for cell in cells_of(value)]
         if name in PICKING_METHODS:
             return self.borrowed(made, owners)
@@ -141,6 +157,8 @@ class Methods(States):
         if kind.name == "dict":
             if name in ("items", "values"):
                 return self.dict_items(receiver, node, values_only=name == "values")
+            if name == "get" and 1 <= len(node.args) <= 2:
+                return self._get_from(receiver, node)
             if name == "keys":
                 made = self.emit(
                     "val.method", [self.content(receiver, node)], [list_of(PY)], node, name=name
@@ -155,6 +173,16 @@ class Methods(States):
             return found
         self.fail(node, f"'{name}' on a collection of states cannot be captured",
                   "use indexing, loops, append, extend, join")  # fmt: skip
+
+    def _get_from(self, receiver: Ref | Element, node: ast.Call) -> Abstract:
+        """Walk d.get(key, default) of a dict of states or functions."""
+        key, *rest = (self.expression(argument) for argument in node.args)
+        operands = [self.read(key, node), self.content(receiver, node)]
+        found = self.emit("val.compare", operands, [PY], node, op="in")[0]
+        return self.choose(
+            node, self.truth(Plain(found), node), lambda: self.item(receiver, key, node),
+            lambda: rest[0] if rest else Known(None),
+        )  # fmt: skip
 
     # Changes in place.
 
@@ -270,6 +298,7 @@ class Methods(States):
         """Append a value or state to a list."""
         self.check_not_iterated(place, node)
         kind = kind_of(place)
+        item = self.fitting(item, kind, node)
         wanted = (
             join_kinds(kind.element, kind_of(item))
             if kind.name == "list" and kind.element
@@ -316,6 +345,7 @@ class Methods(States):
     ) -> None:
         """Carry out `place[key] = value`."""
         self.check_usable(place, node)
+        value = self.fitting(value, kind_of(place), node)
         if is_state(place):
             if isinstance(key, Pieces):
                 name: str | Value | None = self.name_of_call(key, node)
@@ -346,11 +376,21 @@ class Methods(States):
         self.write(place, made, node)
         self.add_member(value, place, node)
 
+    def fitting(self, item: Abstract, kind: Type, node: ast.AST) -> Abstract:
+        """Return a value as a container of some kind holds it."""
+        if isinstance(kind.element, PackedKind) and kind_of(item) == TEXT:
+            item = self.pieces(item, node)
+        return self.pack(item, node)
+
     def _widen(self, place: Abstract, kind: Type) -> None:
         if isinstance(place, Ref):
             joined = join_kinds(place.cell.kind, kind)
             assert joined is not None
             place.cell.kind = joined
+
+
+def _is_container_method(value: HostObject, name: str) -> bool:
+    return type(value.obj) in (dict, list, tuple) and name in METHODS
 
 
 def _changed_type(operands: list[Value], name: str) -> Type:

@@ -39,7 +39,7 @@ class NestedPrograms(HostCalls):
             if key in own and key is not None:
                 keywords[key] = self.expression(keyword.value)
             elif key in RUN_PARAMS and key is not None:
-                value = self.static(keyword.value)
+                value = self.static_content(keyword.value)
                 if not is_attr(value):
                     self.fail(keyword.value, f"{key}= of a nested program must be a constant",
                               f"make it an argument of '{name}'")  # fmt: skip

@@ -5,11 +5,11 @@ from collections.abc import Callable, Sequence
 
 from lmc.frontend.capture.emitter import kind_of
 from lmc.frontend.capture.statements import Statements
-from lmc.frontend.capture.values import Abstract, Builtin, Known, Plain, has_states
+from lmc.frontend.capture.values import Abstract, Builtin, Known, Plain, Tuple, has_states
 from lmc.ir.core import Value
-from lmc.ir.types import BOOL, INT, PY
+from lmc.ir.types import BOOL, DICT, INT, PY, list_of
 
-_CLASSES = ("int", "float", "str", "bool", "list", "dict", "tuple")
+_CLASSES = ("int", "float", "str", "bool", "list", "dict", "tuple", "set")
 Bindings = list[tuple[str, Abstract]]
 
 
@@ -71,9 +71,11 @@ class Patterns(Statements):
                 return self._of_class(cls, subject, pattern)
             case ast.MatchSequence(patterns=patterns):
                 return self._sequence(patterns, subject, pattern)
+            case ast.MatchMapping():
+                return self._mapping(pattern, subject)
             case _:
                 self.fail(pattern, "this pattern cannot be captured",
-                          "use values, names, |, sequences and plain classes")  # fmt: skip
+                          "use values, names, |, sequences, mappings, plain classes")  # fmt: skip
 
     def _any(self, patterns: Sequence[ast.pattern], subject: Abstract) -> Known | Plain:
         first = self._matches(patterns[0], subject)
@@ -102,8 +104,29 @@ class Patterns(Statements):
     def _sequence(
         self, patterns: Sequence[ast.pattern], subject: Abstract, node: ast.pattern
     ) -> Known | Plain:
-        if any(isinstance(pattern, ast.MatchStar) for pattern in patterns):
-            self.fail(node, "a starred pattern cannot be captured", "slice the list instead")
+        star = _star_of(patterns)
+        found = self._of_length(len(patterns), star, subject, node)
+        if found == Known(False):
+            return found
+        for index, pattern in enumerate(patterns):
+            is_name = isinstance(pattern, ast.MatchAs) and pattern.pattern is None
+            if is_name or isinstance(pattern, ast.MatchStar):
+                continue
+
+            def inner(index: int = index, pattern: ast.pattern = pattern) -> Abstract:
+                at = Known(_place_of(index, star, len(patterns)))
+                return self._matches(pattern, self.item(subject, at, pattern))
+
+            found = self.truth(self.choose(node, found, inner, lambda: Known(False)), node)
+        return found
+
+    def _of_length(
+        self, count: int, star: int | None, subject: Abstract, node: ast.pattern
+    ) -> Known | Plain:
+        """Return whether a subject is a sequence of as many items as there are patterns."""
+        if isinstance(subject, Tuple):
+            length = len(subject.items)
+            return Known(length == count if star is None else length >= count - 1)
         value = self.read(subject, node)
         kind = self.either(
             self._instance(value, "list", node), self._instance(value, "tuple", node), node
@@ -111,18 +134,26 @@ class Patterns(Statements):
 
         def of_length() -> Abstract:
             length = self.emit("val.call", [value], [INT], node, callee="len")[0]
-            wanted = self.constant(len(patterns), node)
-            return Plain(self.emit("val.compare", [length, wanted], [PY], node, op="==")[0])
+            wanted = self.constant(count if star is None else count - 1, node)
+            op = "==" if star is None else ">="
+            return Plain(self.emit("val.compare", [length, wanted], [PY], node, op=op)[0])
 
-        found = self.truth(self.choose(node, kind, of_length, lambda: Known(False)), node)
-        for index, pattern in enumerate(patterns):
-            if isinstance(pattern, ast.MatchAs) and pattern.pattern is None:
-                continue
+        return self.truth(self.choose(node, kind, of_length, lambda: Known(False)), node)
 
-            def inner(index: int = index, pattern: ast.pattern = pattern) -> Abstract:
-                return self._matches(pattern, self.item(subject, Known(index), pattern))
+    def _mapping(self, node: ast.MatchMapping, subject: Abstract) -> Known | Plain:
+        found: Known | Plain = self._instance(self.read(subject, node), "dict", node)
+        for key_node, pattern in zip(node.keys, node.patterns, strict=True):
 
-            found = self.truth(self.choose(node, found, inner, lambda: Known(False)), node)
+            def has(key_node: ast.expr = key_node) -> Abstract:
+                return self.compare("in", self.expression(key_node), subject, node)
+
+            def inner(key_node: ast.expr = key_node, pattern: ast.pattern = pattern) -> Abstract:
+                item = self.item(subject, self.expression(key_node), pattern)
+                return self._matches(pattern, item)
+
+            for test in (has, inner):
+                both = self.choose(node, found, test, lambda: Known(False))
+                found = self.truth(both, node)
         return found
 
     def _bind(self, pattern: ast.pattern, subject: Abstract) -> None:
@@ -133,20 +164,70 @@ class Patterns(Statements):
                 if name is not None:
                     self.assign_name(name, subject, pattern)
             case ast.MatchSequence(patterns=patterns):
-                for index, part in enumerate(patterns):
+                self._bind_sequence(patterns, subject)
+            case ast.MatchMapping(keys=keys, patterns=patterns, rest=rest):
+                for key, part in zip(keys, patterns, strict=True):
                     if _binds(part):
-                        self._bind(part, self.item(subject, Known(index), part))
+                        self._bind(part, self.item(subject, self.expression(key), part))
+                if rest is not None:
+                    self.assign_name(rest, self._rest_of_dict(keys, subject, pattern), pattern)
             case ast.MatchClass(patterns=[inner]):
                 self._bind(inner, subject)
-            case ast.MatchOr(patterns=patterns):
-                if any(map(_binds, patterns)):
-                    self.fail(pattern, "alternatives that bind names cannot be captured",
-                              "write a case for each")  # fmt: skip
+            case ast.MatchOr(patterns=[first, *others]) if any(map(_binds, pattern.patterns)):
+                rest_of: ast.pattern = ast.copy_location(ast.MatchOr(others), pattern)
+                if len(others) == 1:
+                    rest_of = others[0]
+                self.branch(
+                    pattern, self._matches(first, subject),
+                    lambda: self._bind(first, subject), lambda: self._bind(rest_of, subject),
+                )  # fmt: skip
             case _:
                 pass
 
+    def _bind_sequence(self, patterns: Sequence[ast.pattern], subject: Abstract) -> None:
+        star = _star_of(patterns)
+        for index, part in enumerate(patterns):
+            if isinstance(part, ast.MatchStar):
+                if part.name is not None:
+                    middle = self._middle(index, len(patterns) - index - 1, subject, part)
+                    self.assign_name(part.name, middle, part)
+            elif _binds(part):
+                at = Known(_place_of(index, star, len(patterns)))
+                self._bind(part, self.item(subject, at, part))
+
+    def _middle(self, head: int, tail: int, subject: Abstract, node: ast.AST) -> Abstract:
+        """Return the list of what stands between the first and the last items."""
+        if isinstance(subject, Tuple):
+            return self.list_of(node, list(subject.items[head : len(subject.items) - tail]))
+        bounds = [self.constant(bound, node) for bound in (head, -tail or None, None)]
+        operands = [self.read(subject, node), *bounds]
+        part = self.emit("val.slice", operands, [PY], node)[0]
+        made = self.emit("val.call", [part], [list_of(PY)], node, callee="list")[0]
+        return self.derived(made, [subject])
+
+    def _rest_of_dict(self, keys: list[ast.expr], subject: Abstract, node: ast.AST) -> Abstract:
+        operands = [self.read(subject, node)]
+        made = self.emit("val.call", operands, [DICT], node, callee="dict")[0]
+        for key in keys:
+            operands = [made, self.read(self.expression(key), node)]
+            made, _ = self.emit("val.mutate", operands, [DICT, PY], node, name="__delitem__")
+        return self.derived(made, [subject])
+
+
+def _star_of(patterns: Sequence[ast.pattern]) -> int | None:
+    found = [i for i, pattern in enumerate(patterns) if isinstance(pattern, ast.MatchStar)]
+    return found[0] if found else None
+
+
+def _place_of(index: int, star: int | None, count: int) -> int:
+    """Return where a pattern's item stands: behind a star counted from the end."""
+    return index if star is None or index < star else index - count
+
 
 def _binds(pattern: ast.pattern) -> bool:
+    names = (ast.MatchAs, ast.MatchStar)
     return any(
-        isinstance(inner, ast.MatchAs) and inner.name is not None for inner in ast.walk(pattern)
+        (isinstance(inner, names) and inner.name is not None)
+        or (isinstance(inner, ast.MatchMapping) and inner.rest is not None)
+        for inner in ast.walk(pattern)
     )

@@ -1,8 +1,9 @@
 """The language's own words: building what is appended to a state, and appending it."""
 
 import ast
+import builtins
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn
@@ -11,11 +12,15 @@ from lmc.errors import CompileError, UsageError
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
 from lmc.frontend.capture.expressions import Expressions
 from lmc.frontend.capture.frame import MISSING
+from lmc.frontend.capture.members import Given
 from lmc.frontend.capture.unread import META_SUFFIX, hidden_name
 from lmc.frontend.capture.values import (
     Abstract,
+    Builtin,
     Element,
+    HostObject,
     Known,
+    Packed,
     Piece,
     Pieces,
     Plain,
@@ -94,6 +99,8 @@ class PieceBuilder(Expressions):
             return Pieces((Piece("control", node, word=token),))
         if word in ("system", "user", "assistant"):
             inner = self.expression(given["expr"]) if "expr" in given else Known(None)
+            if isinstance(inner, Packed):
+                return self.turn_of(word, inner, node)
             said = () if inner == Known(None) else self.pieces(inner, given["expr"]).parts
             ends = (Piece("begin", node, word=word), Piece("end", node, word=word))
             return Pieces((ends[0], *said, ends[1]))
@@ -104,6 +111,11 @@ class PieceBuilder(Expressions):
         if word == "select" or "choices" in given:
             return self._select(word, given, node)
         return self._gen(word, given, node)
+
+    def turn_of(self, role: str, inner: Abstract, node: ast.expr) -> Abstract:
+        """Return a turn around what is one of several expressions."""
+        begin, end = (Pieces((Piece(kind, node, word=role),)) for kind in ("begin", "end"))
+        return self.joined(self.joined(begin, inner, node), end, node)
 
     def _named(self, word: str, names: Sequence[str], node: ast.Call) -> dict[str, ast.expr]:
         """Return a call's arguments by name, in source order."""
@@ -235,7 +247,7 @@ class PieceBuilder(Expressions):
         if key == "json_schema" and isinstance(node, ast.Call) and not node.args:
             return self._model_schema(node.func)
         if key != "logit_bias" or not isinstance(node, ast.Dict):
-            return self.static(node)
+            return self.static_content(node)
         keys = [MISSING if item is None else self.static(item) for item in node.keys]
         values = [self.static(item) for item in node.values]
         if any(item is MISSING for item in (*keys, *values)):
@@ -293,6 +305,10 @@ class PieceBuilder(Expressions):
         match node:
             case ast.Constant(value=value):
                 return value
+            case Given(value=HostObject(obj=obj)):
+                return obj
+            case Given(value=Builtin(name)):
+                return getattr(builtins, name, MISSING)
             case ast.Name(id=name):
                 return MISSING if self.frame.owner(name) is not None else self.frame.live(name)[1]
             case ast.Attribute(value=inner, attr=attribute):
@@ -324,6 +340,9 @@ class PieceBuilder(Expressions):
 
     def append(self, place: Abstract, value: Abstract, node: ast.AST) -> None:
         """Append pieces, or text, to the state at a place."""
+        if isinstance(value, Packed):
+            self.by_template(value, node, lambda found: self._appended(place, found, node))
+            return
         pieces = self.pieces(value, node)
         self.check_usable(place, node)
         if any(part.kind in ("gen", "select") for part in pieces.parts):
@@ -354,6 +373,18 @@ class PieceBuilder(Expressions):
         """In a `try`, note that a call counts which fails: the next one has another key."""
         counted = self.emit("lm.tick", [state], [STATE], node, n=1)[0]
         self.assign_content(place, counted, node)
+
+    def append_value(self, place: Abstract, value: Abstract, node: ast.AugAssign) -> None:
+        """Walk `place += value`; what is wrong with the value is told at the value."""
+        is_packed = isinstance(value, Packed)
+        self.append(place, value if is_packed else self.pieces(value, node.value), node)
+
+    def _appended(self, place: Abstract, value: Abstract, node: ast.AST) -> Abstract:
+        self.append(place, value, node)
+        return Known(None)
+
+    by_template: Callable[..., Abstract]
+    walked: Callable[[ast.Call], ast.Call]
 
     def _append_part(self, state: Value, part: Piece) -> Value:
         node = part.node

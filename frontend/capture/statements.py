@@ -233,8 +233,7 @@ class Statements(Assignment):
 
     def _stmt_Return(self, node: ast.Return) -> None:
         value = Known(None) if node.value is None else self.expression(node.value)
-        if isinstance(value, Iterable):
-            value = self.listed(value, node)
+        value = self.keep(value, node)
         self.store.names[self.frame.id, "$result"] = value
         self.store.names[self.frame.id, "$return"] = Known(True)
 
@@ -297,8 +296,9 @@ class Statements(Assignment):
     def _stmt_Expr(self, node: ast.Expr) -> None:
         if isinstance(node.value, ast.Constant):
             return
-        if isinstance(node.value, ast.GeneratorExp):
-            self.fail(node, "a generator that nobody uses up does nothing", "use a for loop")
+        if isinstance(node.value, (ast.Yield, ast.YieldFrom)):
+            self.give(node.value)
+            return
         self.walk(node.value)
 
     def _stmt_FunctionDef(self, node: ast.FunctionDef) -> None:
@@ -341,5 +341,9 @@ class Statements(Assignment):
                 place = self.place(target.value)
                 key = self.expression(target.slice)
                 self.mutate(place, "__delitem__", [key], {}, node)
+            elif isinstance(target, ast.Subscript) and isinstance(target.slice, ast.Slice):
+                self.set_slice(self.place(target.value), target.slice, None, node)
+            elif isinstance(target, ast.Tuple | ast.List):
+                self._stmt_Delete(ast.copy_location(ast.Delete(target.elts), node))
             else:
                 self.fail(target, "this cannot be deleted in a program", "delete items by index")

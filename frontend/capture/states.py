@@ -16,6 +16,7 @@ from lmc.frontend.capture.values import (
     Element,
     HostObject,
     Known,
+    Packed,
     Piece,
     Pieces,
     Plain,
@@ -65,9 +66,9 @@ class States(Loops):
             case "error", 0:
                 return Known(None)
             case (("user" | "system" | "assistant"), 1):
-                inner = self.pieces(self.expression(arguments[0]), arguments[0])
-                ends = (Piece("begin", node, word=name), Piece("end", node, word=name))
-                self.append(place, Pieces((ends[0], *inner.parts, ends[1])), node)
+                inner = self.expression(arguments[0])
+                inner = inner if isinstance(inner, Packed) else self.pieces(inner, arguments[0])
+                self.append(place, self.turn_of(name, inner, node), node)
             case (("user" | "system" | "assistant"), 0):
                 self.fail(node, f"{name}() opens a turn only in a with statement",
                           f"write: with s.{name}(): ...")  # fmt: skip

@@ -6,6 +6,7 @@ refer to the cell, so that two names for one object stay two names for one objec
 """
 
 import ast
+import enum
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -34,14 +35,21 @@ CALLED = Type("called")
 IMMUTABLE = (TEXT, BOOL, INT, FLOAT, NONE)
 
 
+@dataclass(frozen=True, slots=True)
+class PackedKind(Type):
+    """Kind of functions and pieces of the language of which it is open which one it is."""
+
+    ids: tuple[int, ...] = ()
+
+
 def dict_of(element: Type) -> Type:
     """Return the kind of dicts whose values capture follows (states among them)."""
     return Type("dict", element)
 
 
 def has_states(kind: Type) -> bool:
-    """Whether values of a kind are or hold states."""
-    if kind in (STATE, CALLED, OBJECT):
+    """Whether values of a kind are or hold states, or functions and pieces of the language."""
+    if kind in (STATE, CALLED, OBJECT) or isinstance(kind, PackedKind):
         return True
     return kind.element is not None and has_states(kind.element)
 
@@ -54,7 +62,7 @@ def ir_type(kind: Type) -> Type:
         return list_of(STATE)
     if kind == OBJECT:
         return INT
-    if kind in (CALLED, VOID, FAMILY):
+    if kind in (CALLED, VOID, FAMILY) or isinstance(kind, PackedKind):
         return PY
     if kind.name == "list" and kind.element is not None:
         return list_of(ir_type(kind.element))
@@ -74,6 +82,8 @@ def join_kinds(left: Type, right: Type) -> Type | None:
         return left
     if left == VOID:
         return right
+    if isinstance(left, PackedKind) and isinstance(right, PackedKind):
+        return PackedKind("packed", ids=tuple(sorted({*left.ids, *right.ids})))
     if left.name == right.name and left.element and right.element:
         element = join_kinds(left.element, right.element)
         return None if element is None else Type(left.name, element)
@@ -88,7 +98,8 @@ class Cell:
 
     `external` says why objects in it must not be changed (they belong to somebody else): those
     `external_depth` levels down and deeper, where 0 is the object itself. `doubled` and
-    `doubled_depth` say the like of objects that may stand twice below. The children of a
+    `doubled_depth` say the like of objects that may stand twice below. A defaultdict
+    `makes_items` when it is read. The children of a
     fork know their `parent`, the state that they came from.
     """
 
@@ -99,6 +110,7 @@ class Cell:
     doubled: str | None = None
     doubled_depth: int = 0
     from_host: bool = False
+    makes_items: bool = False
     parent: "Ref | Element | None" = None
 
     def bar(self, reason: str | None, depth: int) -> None:
@@ -200,6 +212,35 @@ class Iterable(Abstract):
     is_once: bool = True
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Remaining(Abstract):
+    """An iterator under a name: the items that are left, and what each of them stands for."""
+
+    left: Ref
+    over: Iterable
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generator(Abstract):
+    """A generator expression or function, not begun; `first` is what an expression goes over."""
+
+    node: ast.AST
+    frame: "Frame"
+    first: Abstract | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbered(Abstract):
+    """The items of an iterator or generator with their numbers."""
+
+    inner: Abstract
+    start: Abstract
+
+
+LAZY = (Iterable, Remaining, Generator, Numbered)
+"""What gives its items one by one, once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Pieces(Abstract):
     """An expression of the language that waits to be appended to a state."""
@@ -296,6 +337,37 @@ class Closure(Abstract):
     frame: "Frame"
     defaults: tuple[Abstract, ...] = ()
     keyword_defaults: tuple[Abstract | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Packed(Abstract):
+    """A function or pieces of the language, one of some templates (see `packed`)."""
+
+    kind: PackedKind
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class TypeOf(Abstract):
+    """The class of a value, known by its name."""
+
+    name: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Partial(Abstract):
+    """What functools.partial gives: a function, and arguments that it is called with."""
+
+    function: Abstract
+    arguments: tuple[Abstract, ...]
+    keywords: dict[str, Abstract]
+
+
+def is_opaque(value: Abstract) -> bool:
+    """Whether something is no data: a function, a live object, pieces of the language."""
+    if isinstance(value, HostObject):
+        return not isinstance(value.obj, enum.Enum)
+    return isinstance(value, (Pieces, Builtin, Closure, Word, ProgramRef, Packed))
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from lmc.errors import LmcError, RunError
+from lmc.ir.arguments import call_arguments
 from lmc.ir.evaluate import Undefined
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.host import HostFunctions, call_host, host_error
@@ -13,10 +14,12 @@ from lmc.runtime.executor.slots import undefined
 from lmc.runtime.executor.task import Task
 from lmc.runtime.origins import join_origins
 
+Arguments = tuple[list[Any], dict[str, Any]]
+
 
 def effectful(task: Task) -> None:
     """Call a function that may have effects; the effect token keeps the order."""
-    name, function, values = _callee(task, 1)
+    name, function, arguments = _callee(task, 1)
     origin = task.origin(1)
 
     def returned(value: Any) -> None:
@@ -32,19 +35,19 @@ def effectful(task: Task) -> None:
             # needed; in a try also what could have failed before it.
             before = task.guard.calls_before(order) if task.guard is not None else ()
             task.run.needed.append(join_origins((task.frame.control, origin, *before)))
-            _submit(task, name, function, values, returned)
+            _submit(task, name, function, arguments, returned)
 
     task.run.frontier.when_first(order, start)
 
 
 def pure(task: Task) -> None:
     """Call a function that has no effects."""
-    name, function, values = _callee(task, 0)
-    _submit(task, name, function, values, lambda value: task.give_one(0, value, task.origin()))
+    name, function, arguments = _callee(task, 0)
+    _submit(task, name, function, arguments, lambda value: task.give_one(0, value, task.origin()))
 
 
-def _callee(task: Task, first: int) -> tuple[str, Callable[..., Any], list[Any]]:
-    """Return a function's name, the function, and the values to call it with."""
+def _callee(task: Task, first: int) -> tuple[str, Callable[..., Any], Arguments]:
+    """Return a function's name, the function, and the arguments to call it with."""
     values = task.values()[first:]
     for value in values:
         if isinstance(value, Undefined):
@@ -54,12 +57,14 @@ def _callee(task: Task, first: int) -> tuple[str, Callable[..., Any], list[Any]]
             "a prompt state cannot be handed to a function of your own",
             hint="hand over what the function needs: s['name'] or s.text()",
         )
+    names = task.step.attributes.get("keywords") or []
     if task.step.op == "host.method":
         name = task.step.attributes["name"]
         subject = values.pop(0)
-        return f"{type(subject).__name__}.{name}", partial(_call_method, subject, name), values
+        arguments = call_arguments(names, values)
+        return f"{type(subject).__name__}.{name}", partial(_call_method, subject, name), arguments
     callee = task.step.attributes["callee"]
-    return callee, partial(_find_and_call, task.run.host, callee), values
+    return callee, partial(_find_and_call, task.run.host, callee), call_arguments(names, values)
 
 
 def _find_and_call(host: HostFunctions, callee: str, *args: Any, **keywords: Any) -> Any:
@@ -75,13 +80,10 @@ def _submit(
     task: Task,
     name: str,
     function: Callable[..., Any],
-    values: list[Any],
+    arguments: Arguments,
     returned: Callable[[Any], None],
 ) -> None:
-    names = task.step.attributes.get("keywords") or []
-    split = len(values) - len(names)
-    keywords = dict(zip(names, values[split:], strict=True))
-    positional = values[:split]
+    positional, keywords = arguments
 
     def submit(done: Callable[[Any], None]) -> None:
         task.run.loop.host.submit(partial(call_host, function, positional, keywords, done))

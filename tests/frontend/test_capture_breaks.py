@@ -42,7 +42,14 @@ CASES = {
     "loop over changing list": (
         "    xs = [1]\n    for x in xs:\n        xs.append(x)\n", 5, 9, "while it is looped over",
     ),
-    "iterator kept": ("    z = zip(n, n)\n", 3, 5, "iterator cannot be kept"),
+    "iterator zipped": (
+        "    i = iter(n)\n    return list(zip(i, i))\n", 4, 17, "zip of an iterator",
+    ),
+    "generator in parts": (
+        "    g = (x for x in n)\n    for x in g:\n        if x:\n            break\n"
+        "    return list(g)\n",
+        7, 12, "used up in several parts",
+    ),
     "recursion with states": ("    again(s)\n", 12, 5, "calls itself"),
     "two names for one list": (
         "    a, b = [1], [2]\n    c = a if n else b\n    c.append(3)\n    return a\n", 6, 12,
