@@ -90,6 +90,11 @@ class Context:
         """All ops of the function, nested ones included, in order."""
         return list(self.function.body.walk())
 
+    @cached_property
+    def order(self) -> dict[Op, int]:
+        """The number of each op in the function's text."""
+        return {op: number for number, op in enumerate(self.ops)}
+
     def calls(self, *names: str) -> list[Op]:
         """Return the ops with one of the names."""
         return [op for op in self.ops if op.name in names]

@@ -15,8 +15,8 @@ from lmc.passes.lint.names import StateNames, set_name
 from lmc.passes.lint.walk import is_same, taken
 from lmc.passes.purity import CALLEES, FunctionFacts
 
-MAX_EXCLUDED = 24
-"""Names that "all variables but these" may list; above it no more are left out."""
+SETTING = frozenset({"lm.gen", "lm.select", "lm.set"})
+"""Ops that set a variable."""
 
 _SAME_STATE = frozenset({"lm.begin", "lm.end", "lm.control", "lm.tick"})
 _BUILT_LISTS = frozenset({"val.list", "val.tuple"})
@@ -26,13 +26,12 @@ class Part(NamedTuple):
     """A part of a value that is needed.
 
     `kind` is "value" (for a state: that it exists), "text", "name" (the variable `name`) or
-    "names" (all variables but `excluded`). `index` is the item of a list that is meant, None
-    for any.
+    "rest" (variables whose names are known late). `index` is the item of a list that is
+    meant, None for any.
     """
 
     kind: str
     name: str = ""
-    excluded: frozenset[str] = frozenset()
     index: int | None = None
 
     def at(self, index: int | None) -> "Part":
@@ -42,7 +41,7 @@ class Part(NamedTuple):
 
 VALUE = Part("value")
 TEXT = Part("text")
-NAMES = Part("names")
+REST = Part("rest")
 
 
 @dataclass(slots=True)
@@ -65,6 +64,7 @@ class Demand:
     used: set[Op] = field(default_factory=set)
     read: set[Op] = field(default_factory=set)
     told: set[Op] = field(default_factory=set)
+    _all_names: tuple[Part, ...] = ()
     _pending: list[tuple[Value, Part]] = field(default_factory=list)
 
     @classmethod
@@ -73,6 +73,8 @@ class Demand:
     ) -> "Demand":
         """Follow what a function's results and effects need."""
         demand = cls(facts, callees, names)
+        known = {set_name(op)[0] for op in function.body.walk() if op.name in SETTING}
+        demand._all_names = (REST, *(Part("name", name) for name in known if name is not None))
         for op in function.body.walk():
             demand._add_root(op, function)
         while demand._pending:
@@ -108,7 +110,7 @@ class Demand:
         self._pending.append((value, part))
 
     def _need_all(self, value: Value) -> None:
-        for part in (VALUE, TEXT, NAMES):
+        for part in (VALUE, TEXT, *self._all_names):
             self._need(value, part)
 
     def _execute(self, op: Op) -> None:
@@ -228,10 +230,8 @@ class Demand:
         elif is_dynamic:
             self._use(op, is_read=True)
             self._need(state, part)
-        elif name is not None and _asks_for(part, name):
+        elif part.kind == "name" and part.name == name:
             self._use(op, is_read=True)
-            if part.kind == "names":
-                self._need(state, _without(part, name))
         else:
             self._need(state, part)
 
@@ -247,35 +247,27 @@ class Demand:
 
     def _follow_set(self, op: Op, part: Part) -> None:
         name, is_dynamic = set_name(op)
-        if is_dynamic or (name is not None and _asks_for(part, name)):
+        is_asked = part.kind == "name" and part.name == name
+        if is_asked or (is_dynamic and part.kind in ("name", "rest")):
             self.read.add(op)
             for value in op.operands[1:]:
                 self._need(value, VALUE)
-        if is_dynamic or name is None or part.kind in ("text", "value"):
-            self._need(op.operands[0], part)
-        elif part.kind == "names":
-            self._need(op.operands[0], _without(part, name))
-        elif part.name != name:
+        if not is_asked:
             self._need(op.operands[0], part)
 
     def _follow_read(self, op: Op) -> None:
         name = op.attributes.get("name")
         for value in op.operands[1:]:
             self._need(value, VALUE)
-        part = Part("name", name) if isinstance(name, str) else NAMES
-        self._need(op.operands[0], part)
+        for part in (Part("name", name),) if isinstance(name, str) else self._all_names:
+            self._need(op.operands[0], part)
 
     def _follow_join(self, op: Op, part: Part) -> None:
         parent, children = op.operands
         self._need(parent, part)
-        if part.kind in ("name", "names"):
-            before = self.names.before_fork(children)
-            if part.kind == "name" and part.name in before:
-                return
-            rest = part
-            for name in sorted(before) if part.kind == "names" else ():
-                rest = _without(rest, name)
-            self._need(children, rest.at(None))
+        if part.kind in ("name", "rest"):
+            if part.kind == "rest" or part.name not in self.names.before_fork(children):
+                self._need(children, part.at(None))
         elif part.kind == "value" or op.attributes.get("mode") == "concate_and_append":
             self._need(children, part.at(None))
 
@@ -324,24 +316,8 @@ class Demand:
         return found if found is not None and found >= 0 else None
 
 
-def _asks_for(part: Part, name: str) -> bool:
-    if part.kind == "name":
-        return part.name == name
-    return part.kind == "names" and name not in part.excluded
-
-
-def _without(part: Part, name: str) -> Part:
-    if len(part.excluded) >= MAX_EXCLUDED:
-        return part
-    return part._replace(excluded=part.excluded | {name})
-
-
 def _covers(known: Part, part: Part) -> bool:
     """Whether a part that is needed already includes another."""
     if known.index is not None and known.index != part.index:
         return False
-    if known.kind == "names" and part.kind == "name":
-        return part.name not in known.excluded
-    if known.kind == "names" and part.kind == "names":
-        return known.excluded <= part.excluded
     return known.kind == part.kind and known.name == part.name

@@ -4,23 +4,26 @@ All within a budget: a question that costs too much has no answer, and a rule wi
 answer is silent. Budgets count states and steps, so that the same program is told the same.
 """
 
-import json
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
 from lmc.ir.decode_params import constraint_from
 from lmc.ir.target import Tokenizer
 
+if TYPE_CHECKING:
+    from lmc.ir.automata import ByteDfa
+
 MAX_STATES = 4000
 MAX_SECONDS = 2.0
 MAX_TOKEN_STATES = 400
 """States of an automaton from which every token of the vocabulary is tried."""
 
-MAX_PRODUCT = 200_000
+MAX_STEPS = 1_000_000
+"""Steps of a search through pairs of states."""
 
 
 @dataclass(slots=True)
@@ -28,9 +31,9 @@ class Languages:
     """Automata of constraints and facts of one tokenizer's tokens, each computed once."""
 
     tokenizer: Tokenizer
-    _automata: dict[Constraint, object] = field(default_factory=dict)
+    _automata: dict[Constraint, "ByteDfa | ConstraintError | None"] = field(default_factory=dict)
     _least: dict[tuple[Constraint, int], int | None] = field(default_factory=dict)
-    _matrix: object = None
+    _matrix: Any = None
     _pieces: list[bytes] | None = None
     _controls: list[str] | None = None
     _occurs: dict[str, int | None] = field(default_factory=dict)
@@ -39,7 +42,7 @@ class Languages:
         """Return what the text of a generation with these parameters must match."""
         return constraint_from(params)
 
-    def automaton(self, constraint: Constraint):  # type: ignore[no-untyped-def] # numpy is lazy
+    def automaton(self, constraint: Constraint) -> "ByteDfa | None":
         """Return the automaton of a constraint, None where it would cost too much.
 
         Raises:
@@ -52,14 +55,14 @@ class Languages:
             raise found
         return found
 
-    def automaton_or_none(self, constraint: Constraint):  # type: ignore[no-untyped-def]
+    def automaton_or_none(self, constraint: Constraint) -> "ByteDfa | None":
         """Return the automaton of a constraint, None where there is none."""
         try:
             return self.automaton(constraint)
         except ConstraintError:
             return None
 
-    def _compile(self, constraint: Constraint) -> object:
+    def _compile(self, constraint: Constraint) -> "ByteDfa | ConstraintError | None":
         from lmc.ir.automata import compile_regex
         from lmc.ir.json_schema import compile_source
 
@@ -68,7 +71,6 @@ class Languages:
                 return compile_regex(
                     constraint.source, max_states=MAX_STATES, max_seconds=MAX_SECONDS
                 )
-            json.loads(constraint.source)
             return compile_source(constraint.source)
         except ConstraintError as error:
             return None if "too complex" in error.message else error
@@ -114,27 +116,29 @@ class Languages:
             return None
         pattern = text.encode("utf-8", "surrogatepass")
         failures = _failures(pattern)
+        letters = _letters([dfa], pattern)
         seen = {(dfa.start, 0)}
         pending = [(dfa.start, 0)]
-        while pending:
-            state, read = pending.pop()
+        for state, read in pending:
             if wants_end and dfa.is_accepting(state):
                 return True
-            for byte in dfa.allowed_bytes(state):
+            if len(pending) * len(letters) > MAX_STEPS:
+                return None
+            for letter in letters:
+                after = dfa.step(state, letter)
+                if after < 0:
+                    continue
                 now = read
-                while now and pattern[now] != byte:
+                while now and pattern[now] != letter[0]:
                     now = failures[now]
-                now += pattern[now] == byte
+                now += pattern[now] == letter[0]
                 if now == len(pattern):
                     if not wants_end:
                         return True
                     continue
-                pair = (dfa.step(state, bytes([byte])), now)
-                if pair not in seen:
-                    if len(seen) > MAX_PRODUCT:
-                        return None
-                    seen.add(pair)
-                    pending.append(pair)
+                if (after, now) not in seen:
+                    seen.add((after, now))
+                    pending.append((after, now))
         return False
 
     def are_disjoint(self, one: Constraint, other: Constraint) -> bool | None:
@@ -142,18 +146,16 @@ class Languages:
         first, second = self.automaton_or_none(one), self.automaton_or_none(other)
         if first is None or second is None:
             return None
+        letters = _letters([first, second], b"")
         seen, pending = {(first.start, second.start)}, [(first.start, second.start)]
-        while pending:
-            left, right = pending.pop()
+        for left, right in pending:
             if first.is_accepting(left) and second.is_accepting(right):
                 return False
-            both = set(first.allowed_bytes(left)) & set(second.allowed_bytes(right))
-            for byte in both:
-                data = bytes([byte])
-                pair = (first.step(left, data), second.step(right, data))
-                if pair not in seen:
-                    if len(seen) > MAX_PRODUCT:
-                        return None
+            if len(pending) * len(letters) > MAX_STEPS:
+                return None
+            for letter in letters:
+                pair = (first.step(left, letter), second.step(right, letter))
+                if min(pair) >= 0 and pair not in seen:
                     seen.add(pair)
                     pending.append(pair)
         return True
@@ -185,7 +187,7 @@ class Languages:
             return len(spelled)
         return self._search(dfa, limit)
 
-    def _search(self, dfa, limit: int) -> int | None:  # type: ignore[no-untyped-def]
+    def _search(self, dfa: "ByteDfa", limit: int) -> int | None:
         """Go through the automaton token by token, breadth first."""
         import numpy as np
 
@@ -216,14 +218,14 @@ class Languages:
             level = {int(after) for state in level for after in self._after_tokens(dfa, state)}
         return any(dfa.is_accepting(state) and not dfa.allowed_bytes(state) for state in level)
 
-    def _after_tokens(self, dfa, state: int):  # type: ignore[no-untyped-def]
+    def _after_tokens(self, dfa: "ByteDfa", state: int) -> Any:
         """Return the states that one token leads to."""
         import numpy as np
 
         matrix, lengths = self._tokens()
         states = np.full(len(lengths), state, dtype=np.int64)
         alive = np.arange(len(lengths))
-        ended: list[object] = []
+        ended: list[Any] = []
         for column in range(matrix.shape[1]):
             alive = alive[states[alive] >= 0]
             over = lengths[alive] == column
@@ -234,9 +236,9 @@ class Languages:
             states[alive] = dfa.padded[states[alive], dfa.classes[matrix[alive, column]]]
         else:
             ended.append(states[alive[states[alive] >= 0]])
-        return np.unique(np.concatenate(ended))  # type: ignore[arg-type]
+        return np.unique(np.concatenate(ended))
 
-    def _tokens(self):  # type: ignore[no-untyped-def]
+    def _tokens(self) -> Any:
         """Return the bytes of all text tokens as a padded table, and their lengths."""
         import numpy as np
 
@@ -301,6 +303,18 @@ class Languages:
             if least[start] < unknown and any(p.startswith(wanted[start:]) for p in pieces):
                 found = min(found, least[start] + 1)
         return found if found < unknown else None
+
+
+def _letters(automata: "Sequence[ByteDfa]", pattern: bytes) -> list[bytes]:
+    """Return the bytes that a search must try: one for each that the automata tell apart.
+
+    Those of `pattern` are told apart as well.
+    """
+    found: dict[tuple[int, ...], int] = {}
+    for byte in range(256):
+        classes = tuple(int(dfa.classes[byte]) for dfa in automata)
+        found.setdefault((*classes, pattern.find(byte)), byte)
+    return [bytes([byte]) for byte in found.values()]
 
 
 def _failures(pattern: bytes) -> list[int]:

@@ -217,8 +217,7 @@ def _owners(op: Op, context: Context) -> list[Op]:
 
 def _precedes(op: Op, other: Op, context: Context) -> bool:
     """Whether an op stands before another in the function's text."""
-    order = {each: number for number, each in enumerate(context.ops)}
-    return order[op] <= order[other]
+    return context.order[op] <= context.order[other]
 
 
 def lost_in_joins(context: Context) -> Iterator[Finding]:
