@@ -30,6 +30,17 @@ class ForkPoint:
     names: frozenset[str]
 
 
+@dataclass(slots=True)
+class Untold:
+    """Text up to `end` that was moved ahead of a fork: a child tells it, once.
+
+    All states that go on from the child share this, so it is the one thing that changes.
+    """
+
+    end: int
+    is_told: bool = False
+
+
 NO_FORK = ForkPoint(0, frozenset())
 
 
@@ -55,6 +66,7 @@ class PromptState:
         names: the calls that decide that a variable is the one set last under its name.
         origins: the calls that a variable and its meta rest on, by name.
         told_len: how much of the text a listener was told, for this state or an ancestor.
+        untold: text that the state got from its parent, and that its own listeners miss.
     """
 
     target: Target
@@ -74,6 +86,7 @@ class PromptState:
     names: dict[str, Origin | None] = field(default_factory=dict)
     origins: dict[str, Origin | None] = field(default_factory=dict)
     told_len: int = 0
+    untold: "Untold | None" = None
 
     # -- text ------------------------------------------------------------------------------
 
@@ -316,7 +329,7 @@ class PromptState:
 
     def told(self) -> "PromptState":
         """Return the state, a listener having been told all of its text."""
-        return replace(self, told_len=self.text_len)
+        return replace(self, told_len=self.text_len, untold=None)
 
     def unpinned(self) -> "PromptState":
         """Return the state without its pin."""
@@ -330,6 +343,7 @@ class PromptState:
             ordinal=0,
             fork_point=ForkPoint(self.text_len, frozenset(self.variables)),
             pin=None,
+            untold=Untold(self.text_len) if self.told_len < self.text_len else None,
         )
 
     def join(self, children: Sequence["PromptState"], mode: str) -> "PromptState":

@@ -18,8 +18,11 @@ PASSES = "// PASSES:"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that accepts what is printed now."""
+    """Add the options of golden texts and of long runs."""
     parser.addoption("--update-golden", action="store_true", help="rewrite expected outputs")
+    parser.addoption(
+        "--first-seed", type=int, default=10_000, help="of the random programs of long runs"
+    )
 
 
 def pytest_collect_file(parent: pytest.Collector, file_path: Path) -> pytest.Collector | None:

@@ -10,9 +10,9 @@ effects. Every loop ends, and most runs come to their end.
 from collections.abc import Callable
 from random import Random
 
+from program_accents import ACCENTS, PER_PROGRAM, Accents
 from program_expressions import KINDS
 from program_head import HEAD
-from program_statements import Statements
 
 PARAMETERS = (
     ("text: str", "text"), ("n: int", "int"), ("flag: bool", "flag"), ("items: list[str]", "texts"),
@@ -21,7 +21,7 @@ PARAMETERS = (
 MAX_DEPTH = 3
 
 
-class Writer(Statements):
+class Writer(Accents):
     """Writes the body of one function."""
 
     def statement(self) -> None:
@@ -137,7 +137,7 @@ class Writer(Statements):
     def host(self) -> None:
         """Call host functions."""
         name = self.new("h")
-        match self.number(0, 6):
+        match self.number(0, 7):
             case 0:
                 self.put(f"note({self.make(self.draw.choice(KINDS), 1)})")
                 return
@@ -145,16 +145,16 @@ class Writer(Statements):
                 self.put(f"{name} = ask({self.text(1)}, times={self.int(2)})")
                 self.names["int"].append(name)
                 return
-            case 2:
+            case 2 | 3:
                 key = self.one("a", "b")
                 self.put(f"{name} = facts({self.text(1)}).get('{key}', 0)")
                 self.names["int"].append(name)
                 return
-            case 3:
+            case 4:
                 self.put(f"{name} = [note(t) for t in {self.texts(2)}[:2]]")
                 self.names["texts"].append(name)
                 return
-            case 4:
+            case 5:
                 self.put(f"{name} = shout({self.text(1)})")
             case _:
                 self.put(f"{name} = note({self.text(1)})")
@@ -303,13 +303,21 @@ def _function(draw: Random, name: str, state: str, budget: int, callees: list[st
         writer.names[kind].append(text.partition(":")[0])
     given = "".join(f", {text}" for text, _ in parameters)
     count = 3 if name != "prog" else 7
-    for _ in range(count):
-        writer.statement()
+    for accent in _mixed(draw, count, name == "prog"):
+        writer.accent(accent) if accent else writer.statement()
     if writer.chance(0.85):
         writer.put(writer.ending())
     head = "" if state == "st" else "@lmc.function\n"
     body = "\n".join(writer.lines) or "    pass"
     return f'{head}def {name}({state}{given}):\n    """Random."""\n{body}\n'
+
+
+def _mixed(draw: Random, count: int, is_main: bool) -> list[str]:
+    """Return "" per common statement and the names of some accents, in random order."""
+    drawn = draw.sample(ACCENTS, draw.randint(*PER_PROGRAM)) if is_main else []
+    mixed = [*[""] * count, *drawn]
+    draw.shuffle(mixed)
+    return mixed
 
 
 def program_text(seed: int) -> str:

@@ -90,4 +90,11 @@ def words(text):
 def pair(k):
     """A tuple."""
     return k, k + 1
+
+
+def extended(st, word):
+    """A copy that goes on."""
+    other = st.copy()
+    other += word + lmc.gen("w0", max_tokens=4)
+    return other
 '''

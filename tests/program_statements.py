@@ -59,7 +59,7 @@ class Statements(Expressions):
     def append(self) -> None:
         """Append text, sometimes with a control token."""
         name = self.state.name
-        if self.chance(0.08):
+        if self.chance(0.16):
             self.put(f'{name} += lmc.control("<|im_end|>") + {self.text(1)}')
             return
         self.put(f"{name} += {self.text()}")
@@ -150,7 +150,7 @@ class Statements(Expressions):
     def fork(self) -> None:
         """Fork a state, go on with the children, maybe join them."""
         parent = self.state
-        width = self.number(0, 3)
+        width = self.draw.choice((0, 1, 2, 2, 3, 3))
         is_constant = self.chance(0.6)
         count = str(width) if is_constant else f"{self.int(2)} % {self.number(2, 4)}"
         group = self.new("g")

@@ -46,8 +46,14 @@ class Scenario:
         """Decode parameters for generations that set none."""
         return dict(DEFAULTS[self.seed % len(DEFAULTS)])
 
+    @property
+    def hosts_may_raise(self) -> bool:
+        """Whether some calls of host functions fail."""
+        return self.seed % 7 == 6
+
     def __str__(self) -> str:
-        return f"seed {self.seed}, {self.manner} answers, defaults {self.defaults}"
+        hosts = ", host functions may raise" if self.hosts_may_raise else ""
+        return f"seed {self.seed}, {self.manner} answers, defaults {self.defaults}{hosts}"
 
 
 @dataclass(slots=True)

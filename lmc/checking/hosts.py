@@ -3,8 +3,8 @@
 A checked program runs in many modes, so its host functions must answer every mode alike and
 must not do their work many times over. By default they are not called at all: a stand-in
 answers by a hash of its name and arguments, of the type that the function is annotated to
-return. With `call_host` the first run calls the real functions, and the others are told what
-they answered.
+return, and in some examples it raises. With `call_host` the first run calls the real
+functions, and the others are told what they answered.
 """
 
 import copy
@@ -59,15 +59,17 @@ class HostStandIns:
         self._kinds = {name: _return_kind(function) for name, function in host.items()}
         self._call_host = call_host
         self._seed = 0
+        self._may_raise = False
         self._answers: dict[tuple[str, int], tuple[bool, Any]] = {}
         self._is_recorded = False
         self._counts: Counter[str] = Counter()
         self._lock = threading.Lock()
         self.functions: Host = {name: self._stand_in(name) for name in host}
 
-    def begin_example(self, seed: int) -> None:
-        """Start an example: answers are drawn, or asked for, anew."""
+    def begin_example(self, seed: int, *, may_raise: bool = False) -> None:
+        """Start an example: answers are drawn, or asked for, anew; some stand-ins may raise."""
         self._seed = seed
+        self._may_raise = may_raise
         self._answers = {}
         self._is_recorded = False
 
@@ -105,6 +107,10 @@ class HostStandIns:
             return self._real((text, number), self.real[callee], args, keywords)
         if callee in _NOTHING:
             return None
+        # What is declared pure fails where its answer is needed, in a Python body at once.
+        can_raise = self._may_raise and callee in self._noted
+        if can_raise and Draw(self._seed, (text, number, "raises")).below(4) == 0:
+            raise RuntimeError(f"a stand-in for {callee} fails")
         return self._value(self._kinds[callee], Draw(self._seed, (text, number)), DEPTH)
 
     def _real(

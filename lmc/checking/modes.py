@@ -184,7 +184,7 @@ class Checker:
     def begin(self, example: Example) -> None:
         """Have the oracle and the host functions answer as an example says."""
         self.oracle.play(example.scenario)
-        self.hosts.begin_example(example.scenario.seed)
+        self.hosts.begin_example(example.scenario.seed, may_raise=example.scenario.hosts_may_raise)
 
     def _examine_mode(self, mode: Mode, meaning: Meaning, example: Example) -> Finding | None:
         if mode.failure is not None:

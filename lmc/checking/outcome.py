@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from lmc.checking.meaning import Call, Failure, Meaning
@@ -234,9 +234,16 @@ def _compare_read(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
     return Mismatch("calls", _calls(missing) or "no more", _calls(extra) or "no more")
 
 
+_EMPTY = ("", repr(""))
+
+
 def compare_modules(before: Meaning, after: Meaning) -> Mismatch | None:
     """Compare the meanings of a module before and after a pass."""
-    found = _compare_failures(before.failure, after.failure) or _compare_lists(
+    failure = after.failure
+    if failure is not None and before.failure is not None and failure.tail in _EMPTY:
+        # Of an append whose prompt nobody reads, a pass may keep the check of its text alone.
+        failure = replace(failure, tail=before.failure.tail)
+    found = _compare_failures(before.failure, failure) or _compare_lists(
         "host calls", before.host_calls, after.host_calls
     )
     if found is not None or before.failure is not None:

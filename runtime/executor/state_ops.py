@@ -1,13 +1,14 @@
 """The ops on prompt states that ask no model."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from lmc.errors import RunError
 from lmc.ir.evaluate import Undefined
 from lmc.runtime.executor.code import Operation
-from lmc.runtime.executor.slots import StateHandle, link, undefined
+from lmc.runtime.executor.slots import Slot, StateHandle, link, undefined
 from lmc.runtime.executor.task import Task
 from lmc.runtime.origins import Origin, join_origins, needing, shape_of
 from lmc.runtime.prompt_state import Lineage, PromptState, checked_text, root_state
@@ -18,19 +19,37 @@ MAX_CHILDREN = 65_536
 def give_state(task: Task, state: PromptState) -> None:
     """Give the first output its content, and tell the listener what text was added.
 
-    Text that was moved ahead of a fork is told by the children that it was written for.
+    Text that was moved ahead of a fork is told by the children that it was written for; what
+    the state itself was given before is told first.
     """
-    task.give_one(0, state if "hoisted" in task.step.attributes else tell(task, state))
+    if "hoisted" not in task.step.attributes:
+        task.give_one(0, tell(task, state))
+        return
+    told_len = tell_inherited(task, task.state()).told_len
+    task.give_one(0, replace(state, told_len=told_len, untold=None))
 
 
 def tell(task: Task, state: PromptState) -> PromptState:
     """Tell the listener, if there is one, what it was not told yet; return the state after."""
+    state = tell_inherited(task, state)
     run, untold = task.run, state.text_len - state.told_len
     if run.on_event is None or untold <= 0:
         return state
     text = state.tail(untold)
     task.tell(partial(run.emit, "text", None, text, state.lineage))
     return state.told()
+
+
+def tell_inherited(task: Task, state: PromptState) -> PromptState:
+    """Tell the listener what a child was given by its parent; return the state after."""
+    run, untold = task.run, state.untold
+    if run.on_event is None or untold is None:
+        return state
+    if not untold.is_told:
+        untold.is_told = True
+        text = state.tail(state.text_len - state.told_len)[: untold.end - state.told_len]
+        run.emit("text", None, text, state.lineage)
+    return replace(state, told_len=untold.end, untold=None)
 
 
 def prompt(task: Task) -> None:
@@ -135,13 +154,17 @@ def fork(task: Task) -> None:
         count, origin = task.value(1), task.slot(1).origin
     if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count <= MAX_CHILDREN:
         raise RunError(f"cannot fork {count!r:.80} children", hint=f"0 to {MAX_CHILDREN}")
-    children = [_child(task, parent, index, origin) for index in range(count)]
+    content = Slot()
+    link(parent.content, content, task.run.ready, change=partial(tell_inherited, task))
+    children = [_child(task, parent, content, index, origin) for index in range(count)]
     task.give_one(1, children, origin)
-    link(parent.content, task.output(0).value.content, task.run.ready, change=_ticked(task))
+    link(content, task.output(0).value.content, task.run.ready, change=_ticked(task))
 
 
-def _child(task: Task, parent: StateHandle, index: int, origin: Origin | None) -> StateHandle:
-    """Return one child's handle."""
+def _child(
+    task: Task, parent: StateHandle, told: Slot, index: int, origin: Origin | None
+) -> StateHandle:
+    """Return one child's handle; `told` will hold the parent's content."""
 
     def identity(of_parent: tuple[Lineage, int]) -> tuple[Lineage, int]:
         lineage, ordinal = of_parent
@@ -152,7 +175,7 @@ def _child(task: Task, parent: StateHandle, index: int, origin: Origin | None) -
 
     child, ready = StateHandle(), task.run.ready
     link(parent.identity, child.identity, ready, change=identity)
-    link(parent.content, child.content, ready, change=content, control=origin)
+    link(told, child.content, ready, change=content, control=origin)
     return child
 
 

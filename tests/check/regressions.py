@@ -55,3 +55,25 @@ def hoisted_text_is_streamed(s):
         fork += "\nNow write " + ["a", "b"][i] + lmc.gen("x", max_tokens=2)
     s += " Done."
     return [fork["x"] for fork in forks]
+
+
+@lmc.function
+def failing_append_that_nobody_reads(s, word: str):
+    """A check of the text stays; what stood before it in the prompt may go."""
+    s += "x"
+    for q in s.fork(2):
+        q += "y" + lmc.gen("a", max_tokens=3)
+        q += word or 3
+
+
+@lmc.function
+def prompts_forked_twice_are_streamed(s, word: str):
+    """Text that was moved ahead of two forks, one within the other, is each child's own."""
+    s += word + " "
+    base = s.copy()
+    base += "one "
+    left, right = base.copy(), base.copy()
+    left += "two" + lmc.gen("x", max_tokens=2)
+    right += "two" + lmc.gen("x", max_tokens=2)
+    base += "three"
+    return [left["x"], right["x"], base.text()]
