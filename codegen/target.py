@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -28,12 +28,14 @@ class TokenTarget:
         template: the chat template taken apart; None where the model has none. One that
             cannot be taken apart raises LowerError with the reason when a role is used.
         fingerprint: hex digest over tokenizer and template.
+        sees: whether the model takes images and videos.
     """
 
     name: str
     tokenizer: FastTokenizer
     template: ProbedTemplate | None
     fingerprint: str
+    sees: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def oracle_target() -> TokenTarget:
     stored = resources.files("lmc.codegen").joinpath("data", _ORACLE_FILE).read_text("utf-8")
     head, _, rest = stored.partition("\n")
     template = ProbedTemplate.from_json(json.loads(head))
-    return _assemble("oracle", TokenizerSpec.load(rest), template)
+    return replace(_assemble("oracle", TokenizerSpec.load(rest), template), sees=True)
 
 
 def pack_target(spec: TokenizerSpec) -> str:

@@ -6,7 +6,8 @@ one import line. A parameter left out (None) is unset; 0, 0.0, "" and [] are val
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypedDict, TypeVar, Unpack, overload
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
 
 from lmc.errors import UsageError
 from lmc.frontend.schema import type_text
@@ -16,6 +17,19 @@ from lmc.ir.reasoning import REASONING
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
+
+
+class PillowImage(Protocol):
+    """An image of Pillow, as far as it is used here."""
+
+    def save(self, fp: Any, format: str | None = None) -> None:
+        """Write the image."""
+        ...
+
+    def tobytes(self) -> bytes:
+        """Return the pixels."""
+        ...
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -284,27 +298,29 @@ def control(token: str) -> ex.Control:
     return ex.Control(token)
 
 
-def image(source: Any) -> NoReturn:
-    """Refuse an image: the models that lmc runs read text only.
+if TYPE_CHECKING:
+    Image = str | bytes | PathLike[str] | PillowImage
+else:
 
-    Raises:
-        UsageError: always.
+    class Image:
+        """Annotation of an argument that is an image: its path, its bytes, or Pillow's object.
+
+        On the command line `--arg picture=@file.png` gives the bytes of a file, and
+        `--arg picture=file.png` its path.
+        """
+
+
+def image(source: "Image") -> ex.Media:
+    """Append an image: a path, the bytes of a file, or an image of Pillow.
+
+    A path is read when the program runs. Images are told apart by their bytes.
     """
-    raise UsageError(media_refusal("image"))
+    return ex.Media("image", source)
 
 
-def video(path: str, num_frames: int) -> NoReturn:
-    """Refuse a video: the models that lmc runs read text only.
-
-    Raises:
-        UsageError: always.
-    """
-    raise UsageError(media_refusal("video"))
-
-
-def media_refusal(word: str) -> str:
-    """Return what is said about a picture or film in a prompt."""
-    return f"{word}() needs a model that sees, and the models that lmc runs read text only"
+def video(path: "Image", num_frames: int) -> ex.Media:
+    """Append a video, of which `num_frames` frames are looked at: a path or the bytes."""
+    return ex.Media("video", path, num_frames)
 
 
 def _role(role: str, expr: ex.Expression | str | None) -> ex.Expression:

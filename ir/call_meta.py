@@ -127,6 +127,8 @@ class _Speller:
         """Return an id's text by itself, a control token's spelling, '' where it has none."""
         if not self._with_text:
             return None
+        if token_id < 0:
+            return ""  # an image
         if token_id not in self._known:
             text = self._tokenizer.control_text(token_id)
             if text is None and token_id < self._tokenizer.vocab_size:

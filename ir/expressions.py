@@ -115,6 +115,15 @@ class Control(Expression):
 
 
 @dataclass(frozen=True, slots=True)
+class Media(Expression):
+    """An image, or a video of which some frames are looked at: by path, bytes or Pillow image."""
+
+    kind: str
+    source: Any
+    num_frames: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sequence(Expression):
     """Parts to append one after another."""
 

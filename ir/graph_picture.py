@@ -27,7 +27,8 @@ Source = tuple[Node, bool, str]
 """A box that a value comes from, whether it carries a state, and a label such as `[0]`."""
 
 _APPENDS = frozenset({
-    "lm.prompt", "lm.prologue", "lm.extend", "lm.begin", "lm.end", "lm.control", "lm.set",
+    "lm.prompt", "lm.prologue", "lm.extend", "lm.begin", "lm.end", "lm.control", "lm.image",
+    "lm.set",
     "lm.tick",
 })  # fmt: skip
 _READS = frozenset({"lm.get", "lm.has", "lm.meta", "lm.text", "lm.messages"})
@@ -170,6 +171,8 @@ class _Drawer:
                 return f"</{op.attributes['role']}>"
             case "lm.control":
                 return f"<{op.attributes['token']}>"
+            case "lm.image":
+                return f"<{op.attributes['kind']} {self._expressions.of(op.operands[1])}>"
             case "lm.set":
                 name = op.attributes.get("name") or self._expressions.of(op.operands[2])
                 return f"[{name} := {self._expressions.of(op.operands[1])}]"

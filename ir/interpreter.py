@@ -35,7 +35,7 @@ class Interpretation:
     value: Any
     variables: dict[str, Any]
     text: str
-    messages: list[dict[str, str]]
+    messages: list[dict[str, Any]]
     calls: list[tuple[Call, Answer]]
     demanded: frozenset[int]
     host_calls: list[tuple[str, HostArgs]]

@@ -205,7 +205,10 @@ def join_prompts(parent: Prompt, children: Sequence[Prompt], mode: str) -> Promp
     made = parent
     if mode == "concate_and_append":
         calls = NO_CALLS.union(*(child.text_calls for child in children))
-        made = made.append_text("".join(child.added_text for child in children), calls)
+        for added in [part for child in children for part in child.added]:
+            is_text = isinstance(added, str)
+            made = made.append_text(added) if is_text else made.append_media(added)
+        made = made.append_text("", calls)
     new = [
         [n for n in child.variables if n not in child.forked.names and not n.startswith(HIDDEN)]
         for child in children

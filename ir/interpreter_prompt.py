@@ -6,10 +6,11 @@ next to text joins its run, so the ids of a context do not depend on how the tex
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmc.ir.expressions import HIDDEN
 from lmc.ir.failing import Failed
+from lmc.ir.media import Content
 from lmc.ir.target import Piece, Tokenizer
 from lmc.ir.turns import Turn, contents
 
@@ -34,6 +35,7 @@ class Fork(NamedTuple):
 
     text_len: int = 0
     names: frozenset[str] = frozenset()
+    num_media: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,6 +59,7 @@ class Prompt:
     name_calls: Calls = NO_CALLS
     names: dict[str, Calls] = field(default_factory=dict)
     failed: Failed | None = None
+    media: tuple[tuple[int, Content], ...] = ()
 
     @property
     def text(self) -> str:
@@ -69,9 +72,9 @@ class Prompt:
         return {k: held for k, held in self.variables.items() if not k.startswith(HIDDEN)}
 
     @property
-    def messages(self) -> list[dict[str, str]]:
+    def messages(self) -> list[dict[str, Any]]:
         """The closed turns and their contents."""
-        return contents(self.text, self.turns)
+        return contents(self.text, self.turns, self.media)
 
     def needing(self, calls: Calls) -> "Prompt":
         """Return the same prompt, known only after `calls` as well."""
@@ -100,6 +103,12 @@ class Prompt:
         if not token_ids:
             return self
         return replace(self, runs=(*self.runs, Run(text, tuple(token_ids))))
+
+    def append_media(self, content: Content, calls: Calls = NO_CALLS) -> "Prompt":
+        """Append an image or a video, a run without text."""
+        made = self.append_ids((content.token,), "")
+        media = (*self.media, (len(self.text), content))
+        return replace(made, media=media, text_calls=self.text_calls | calls)
 
     def append_pieces(self, pieces: Sequence[Piece], tokenizer: Tokenizer) -> "Prompt":
         """Append what a template puts: text, and control tokens by id."""
@@ -157,13 +166,18 @@ class Prompt:
             self,
             lineage=(*self.lineage, f"fork{self.ordinal}.{index}"),
             ordinal=0,
-            forked=Fork(len(self.text), frozenset(self.variables)),
+            forked=Fork(len(self.text), frozenset(self.variables), len(self.media)),
         )
 
     @property
-    def added_text(self) -> str:
-        """The text appended since the fork."""
-        return self.text[self.forked.text_len :]
+    def added(self) -> list[str | Content]:
+        """The texts and media appended since the fork, in order."""
+        text, at = self.text, self.forked.text_len
+        found: list[str | Content] = []
+        for position, content in self.media[self.forked.num_media :]:
+            found += [text[at:position], content]
+            at = position
+        return [*found, text[at:]]
 
     def context(self, tokenizer: Tokenizer) -> tuple[int, ...]:
         """Return the ids that the next generation continues."""

@@ -7,6 +7,7 @@ from lmc.ir.core import Op
 from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
 from lmc.ir.interpreter_demand import Traced, join_prompts, union
 from lmc.ir.interpreter_prompt import Prompt
+from lmc.ir.media import load_content
 from lmc.ir.target import Target
 from lmc.ir.turns import default_turns
 
@@ -73,6 +74,15 @@ def _marker(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     kind = op.name.removeprefix("lm.")
     word = op.attributes["token" if kind == "control" else "role"]
     return [Traced(_append(target, prompt, kind, str(word)))]
+
+
+def _image(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    prompt: Prompt = operands[0].value
+    if prompt.failed is not None:
+        return [operands[0]]
+    kind, given = str(op.attributes["kind"]), [operand.value for operand in operands[1:]]
+    content = load_content(kind, *given)
+    return [Traced(prompt.append_media(content, union(operands[1:])))]
 
 
 def _fork(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
@@ -154,6 +164,7 @@ def _name(op: Op, operands: Sequence[Traced]) -> str:
 
 STATE_OPS: dict[str, Callable[[Target, Op, Sequence[Traced]], list[Traced]]] = {
     "lm.extend": _extend, "lm.begin": _marker, "lm.end": _marker, "lm.control": _marker,
+    "lm.image": _image,
     "lm.fork": _fork, "lm.group": _group, "lm.join": _join, "lm.tick": _tick, "lm.set": _set,
     "lm.get": _get, "lm.meta": _get, "lm.has": _has, "lm.text": _text, "lm.messages": _text,
 }  # fmt: skip

@@ -96,6 +96,17 @@ _lm.add(
     optional=("hoisted",),
 )
 _lm.add(
+    "image",
+    "Append an image or a video (`kind`), by its path or bytes (second operand) and, of a video, "
+    "the number of frames (third). A run of its own, like a control token; in a context it is one "
+    "id made of the content's hash (see ir.media). It adds nothing to the text. A file that cannot "
+    "be read fails like a call: it is an error where something needs it.",
+    operands=(STATE, None),
+    rest=True,
+    results=(STATE,),
+    required=("kind",),
+)
+_lm.add(
     "gen",
     "Generate. `params` are the decode parameters given in the source (fields of SamplingParams, "
     "n, seed, regex, type; see decode_params); those named in `dynamic` come as operands after the "

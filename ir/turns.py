@@ -1,9 +1,10 @@
 """The turns of a conversation as `messages()` tells them."""
 
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from lmc.errors import LowerError
+from lmc.ir.media import Content, turn_content
 from lmc.ir.target import ChatTemplate, Piece, Tokenizer
 
 
@@ -15,10 +16,22 @@ class Turn(NamedTuple):
     end: int | None = None
 
 
-def contents(text: str, turns: Iterable[Turn]) -> list[dict[str, str]]:
-    """Return the closed turns with their texts, without the blanks that a text begins with."""
+def contents(
+    text: str, turns: Iterable[Turn], media: Sequence[tuple[int, Content]] = ()
+) -> list[dict[str, Any]]:
+    """Return the closed turns with their texts, without the blanks that a text begins with.
+
+    `media` are images and videos with the length of the text before each: the content of a
+    turn that has some is a list, its text and then each of them.
+    """
     return [
-        {"role": turn.role, "content": text[turn.start : turn.end].lstrip()}
+        {
+            "role": turn.role,
+            "content": turn_content(
+                text[turn.start : turn.end].lstrip(),
+                [content for at, content in media if turn.start <= at <= turn.end],
+            ),
+        }
         for turn in turns
         if turn.end is not None
     ]

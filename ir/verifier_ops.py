@@ -19,6 +19,7 @@ _CHOICES: dict[tuple[str, str], Sequence[str]] = {
     ("lm.begin", "role"): ROLES,
     ("lm.end", "role"): ROLES,
     ("lm.join", "mode"): JOIN_MODES,
+    ("lm.image", "kind"): ("image", "video"),
     ("val.format", "conversion"): ("", "s", "r", "a"),
     ("val.binary", "op"): tuple(BINARY),
     ("val.unary", "op"): tuple(UNARY),
@@ -127,6 +128,8 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
         case "lm.extend" | "lm.begin" | "lm.end" | "lm.control":
             if op.attributes.get("hoisted", True) is not True:
                 yield "hoisted is true or not there"
+        case "lm.image" if len(op.operands) != (3 if op.attributes["kind"] == "video" else 2):
+            yield "takes the state, the source and, for a video, the number of frames"
         case "lm.tick":
             yield from _natural("n", op.attributes["n"])
         case "host.call" | "host.pure" | "host.method" | "val.call" | "val.method" | "val.mutate":

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from lmc.compiled import CompiledProgram, load
     from lmc.compiler import compile_program as compile
     from lmc.frontend.dsl import (
+        Image,
         assistant,
         assistant_begin,
         assistant_end,
@@ -87,6 +88,7 @@ __all__ = [
     "Expression",
     "Forks",
     "Gen",
+    "Image",
     "LiteLLM",
     "OpenAI",
     "Oracle",

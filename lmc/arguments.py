@@ -11,7 +11,7 @@ from typing import Any, cast
 from lmc.codegen.signature import annotation_of
 from lmc.errors import UsageError
 from lmc.running import bind_arguments
-from lmc.sources import read_text
+from lmc.sources import read_bytes, read_text
 
 _ANYTHING = (inspect.Parameter.empty, Any, object)
 _UNIONS = (typing.Union, types.UnionType)
@@ -81,7 +81,7 @@ def parse_argument(program: str, signature: inspect.Signature, text: str) -> tup
     """Parse NAME=VALUE: text, unless the signature declares something else, then JSON.
 
     A value of the form `@file` is read from the file, `@-` from standard input; `@@` stands
-    for a literal `@`.
+    for a literal `@`. Of an argument annotated as lmc.Image, `@file` gives the file's bytes.
 
     Raises:
         UsageError: no '=', an unknown name, a file that cannot be read, JSON that does not
@@ -96,6 +96,8 @@ def parse_argument(program: str, signature: inspect.Signature, text: str) -> tup
         raise UsageError(f"program '{program}' has no argument '{name}'", hint=f"it has: {known}")
     if value.startswith("@@"):
         value = value[1:]
+    elif value.startswith("@") and is_image(declared_type(parameter)):
+        return name, read_bytes(Path(value[1:]))
     elif value.startswith("@"):
         value = read_text(Path(value[1:]))
     parsed = _value(parameter, value)
@@ -106,7 +108,7 @@ def parse_argument(program: str, signature: inspect.Signature, text: str) -> tup
 def _value(parameter: inspect.Parameter, text: str) -> Any:
     """Return what a text means for a parameter."""
     declared = declared_type(parameter)
-    if declared in (str, Any, object) or _is_plain_text(parameter):
+    if declared in (str, Any, object) or _is_plain_text(parameter) or is_image(declared):
         return text
     try:
         value = json.loads(text)
@@ -135,6 +137,21 @@ def declared_type(parameter: inspect.Parameter) -> Any:
     """Return a parameter's annotation, as a type where its text names one that is known."""
     annotation = parameter.annotation
     return annotation_of(annotation) if isinstance(annotation, str) else annotation
+
+
+def is_image(declared: Any) -> bool:
+    """Whether an annotation says that an argument is an image: lmc.Image, or None beside it."""
+    if isinstance(declared, str):
+        options = {part.strip() for part in declared.split("|")} - {"None"}
+        return options != set() and options <= {"lmc.Image", "sgl.Image", "Image"}
+    if typing.get_origin(declared) in _UNIONS:
+        inner = [each for each in typing.get_args(declared) if each is not type(None)]
+        return len(inner) == 1 and is_image(inner[0])
+    return (
+        isinstance(declared, type)
+        and declared.__name__ == "Image"
+        and (declared.__module__ == "lmc.frontend.dsl")
+    )
 
 
 def _is_plain_text(parameter: inspect.Parameter) -> bool:

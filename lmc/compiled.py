@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lmc import __version__
 from lmc.codegen.artifact import load_artifact, save_artifact
 from lmc.codegen.lower import lower
+from lmc.codegen.media import refuse_constant_files
 from lmc.codegen.plan import Plan
 from lmc.codegen.signature import signature_of
 from lmc.errors import CompileError, UsageError
@@ -114,6 +115,7 @@ class CompiledProgram(Runnable):
         if self.target is None:
             raise UsageError(f"'{self.name}' was loaded from an artifact", hint="copy the file")
         self._refuse_local_functions()
+        refuse_constant_files(self.module)
         save_artifact(
             path, module=self.module, plan=self.plan, target=self.target, entry=self.name,
             pass_log=self.pass_log, lmc_version=__version__,

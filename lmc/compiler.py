@@ -45,15 +45,19 @@ def compile_captured(
     entry: str,
     passes: str | None = None,
     print_after: PrintAfter | None = None,
+    takes_media: bool = False,
 ) -> CompiledProgram:
-    """Compile a captured module for a target.
+    """Compile a captured module for a target; `takes_media`: its backend sees images.
 
     Raises:
         CompileError: a pass or lowering failed; tells where.
     """
     from lmc.codegen.lower import lower
+    from lmc.codegen.media import refuse_media
 
     module, log = optimise(captured.module, passes, print_after)
+    if not takes_media:
+        refuse_media(module, target.name)
     plan = lower(module, target)
     return CompiledProgram(
         plan, entry, module=module, target=target, pass_log=log, captured=captured
@@ -67,6 +71,7 @@ def compile_program(
     target: Target | None = None,
     passes: str | None = None,
     print_after: PrintAfter | None = None,
+    takes_media: bool = False,
 ) -> CompiledProgram:
     """Compile a program for a model, or for a target that is already open.
 
@@ -76,6 +81,7 @@ def compile_program(
         target: what to compile for, instead of `model`.
         passes: pipeline text; None takes the default pipeline, "" none.
         print_after: called with (pass name, module) after each pass.
+        takes_media: whether what runs `target` sees images; of a `model` it is known.
 
     Raises:
         CompileError: capture, a pass or lowering failed; tells where.
@@ -85,10 +91,12 @@ def compile_program(
 
     if target is None:
         target = open_target(None) if model is None else _target_of(model)
+        takes_media = getattr(model, "takes_media", getattr(target, "sees", False))
     captured = capture_programs([program])
     return compile_captured(
-        captured, target, entry=program.name, passes=passes, print_after=print_after
-    )
+        captured, target, entry=program.name, passes=passes, print_after=print_after,
+        takes_media=takes_media,
+    )  # fmt: skip
 
 
 def _target_of(model: Backend | str | Path) -> Target:

@@ -177,8 +177,9 @@ class Program(Runnable[R], Generic[P, R]):
         known = self._compiled.get(key)
         if known is None or not known.is_current():
             self._compiled[key] = known = compile_program(
-                self, target=backend.target, passes=passes
-            )
+                self, target=backend.target, passes=passes,
+                takes_media=getattr(backend, "takes_media", False),
+            )  # fmt: skip
         return known
 
 

@@ -97,7 +97,12 @@ def compile_found(
     folder = split_source(source)[0].resolve().parent
     captured = capture_programs([program], folder=folder)
     return compile_captured(
-        captured, open_target(model), entry=program.name, passes=passes, print_after=print_after
+        captured,
+        open_target(model),
+        entry=program.name,
+        passes=passes,
+        print_after=print_after,
+        takes_media=model == "oracle",
     )
 
 
@@ -155,6 +160,14 @@ def read_text(path: Path) -> str:
         raise UsageError(
             f"cannot read {path}: byte {error.start} is not UTF-8", hint="save it as UTF-8"
         ) from error
+
+
+def read_bytes(path: Path) -> bytes:
+    """Read a file, or standard input for "-"; raises UsageError where that fails."""
+    try:
+        return sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {reason(error)}") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -244,7 +244,7 @@ class EagerResult:
         """Return the text of the final state."""
         return self.state.text()
 
-    def messages(self) -> list[dict[str, str]]:
+    def messages(self) -> list[dict[str, Any]]:
         """Return the turns of the final state."""
         return self.state.messages()
 

@@ -80,6 +80,9 @@ class EagerState:
                 self._step("lm.begin", role=role)
             case ex.RoleEnd(role):
                 self._step("lm.end", role=role)
+            case ex.Media(kind, source, num_frames):
+                frames = () if kind == "image" else (num_frames,)
+                self._step("lm.image", source, *frames, kind=kind)
             case ex.Control(token):
                 self._step("lm.control", token=token)
             case _:
@@ -185,7 +188,7 @@ class EagerState:
         """Return the whole text, control tokens spelled out; waits for it."""
         return self._read("lm.text")
 
-    def messages(self) -> list[dict[str, str]]:
+    def messages(self) -> list[dict[str, Any]]:
         """Return the turns as {'role', 'content'} dicts; waits for them."""
         return self._read("lm.messages")
 

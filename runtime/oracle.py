@@ -13,6 +13,7 @@ from typing import Any
 
 from lmc.errors import UsageError
 from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult
+from lmc.ir.media import MediaToken
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.constraint import ConstraintCache
 from lmc.runtime.oracle_text import Draw, random_ids, random_match
@@ -78,6 +79,7 @@ class Oracle(ServerNames):
 
             target = oracle_target()
         self.target: Target = target
+        self.takes_media = True
         self.script = checked_script(script)
         self.seed = seed
         self._constraints = ConstraintCache(target.tokenizer)
@@ -165,11 +167,16 @@ class Oracle(ServerNames):
         return listed[Draw(self.seed, call.context).below(len(listed))]
 
     def spell(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids, control tokens spelled out."""
+        """Return the text of ids, control tokens spelled out, images as `<image 1a2b3c...>`."""
         tokenizer = self.target.tokenizer
         parts: list[str] = []
         plain: list[int] = []
         for token_id in token_ids:
+            if isinstance(token_id, MediaToken):
+                content = token_id.content
+                parts += [tokenizer.decode(plain), f"<{content.kind} {content.digest[:12]}>"]
+                plain = []
+                continue
             control = tokenizer.control_text(token_id)
             if control is None:
                 plain.append(token_id)

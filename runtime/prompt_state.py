@@ -13,6 +13,7 @@ from typing import Any
 from lmc.errors import AppendError, RunError, VariableError
 from lmc.ir.calls import GenResult
 from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
+from lmc.ir.media import Content
 from lmc.ir.target import Piece, Target
 from lmc.ir.turns import Turn, contents, default_turns
 from lmc.runtime.encodings import Encodings, encodings_of
@@ -28,6 +29,7 @@ class ForkPoint:
 
     text_len: int
     names: frozenset[str]
+    num_media: int = 0
 
 
 @dataclass(slots=True)
@@ -67,6 +69,7 @@ class PromptState:
         origins: the calls that a variable and its meta rest on, by name.
         told_len: how much of the text a listener was told, for this state or an ancestor.
         untold: text that the state got from its parent, and that its own listeners miss.
+        media: images and videos, each with the length of the text before it.
     """
 
     target: Target
@@ -87,6 +90,7 @@ class PromptState:
     origins: dict[str, Origin | None] = field(default_factory=dict)
     told_len: int = 0
     untold: "Untold | None" = None
+    media: tuple[tuple[int, Content], ...] = ()
 
     # -- text ------------------------------------------------------------------------------
 
@@ -115,6 +119,14 @@ class PromptState:
                 hint="control tokens are those that the tokenizer lists as special",
             )
         return self.control(token_id)
+
+    def with_media(self, content: Content, origin: Origin | None = None) -> "PromptState":
+        """Append an image or a video: a run of one id and no text."""
+        return replace(
+            self._close("", (content.token,)),
+            media=(*self.media, (self.text_len, content)),
+            text_origin=join_origins((self.text_origin, origin)),
+        )
 
     def begin(self, role: str) -> "PromptState":
         """Open a turn."""
@@ -248,9 +260,12 @@ class PromptState:
             yield run.text
             run = run.parent
 
-    def messages(self) -> list[dict[str, str]]:
-        """Return the closed turns as {'role', 'content'} dicts."""
-        return contents(self.text(), self.turns)
+    def messages(self) -> list[dict[str, Any]]:
+        """Return the closed turns as {'role', 'content'} dicts.
+
+        The content of a turn with media is a list: its text, then each image or video.
+        """
+        return contents(self.text(), self.turns, self.media)
 
     def get(self, name: str) -> Any:
         """Return a variable; a missing one is an error that lists the names."""
@@ -341,17 +356,26 @@ class PromptState:
             self,
             lineage=(*self.lineage, f"fork{self.ordinal}.{index}"),
             ordinal=0,
-            fork_point=ForkPoint(self.text_len, frozenset(self.variables)),
+            fork_point=ForkPoint(self.text_len, frozenset(self.variables), len(self.media)),
             pin=None,
             untold=Untold(self.text_len) if self.told_len < self.text_len else None,
         )
+
+    def append_added(self, state: "PromptState") -> "PromptState":
+        """Append to another state what was appended to this one since it was forked."""
+        text, start = self.text(), self.fork_point.text_len
+        for position, content in self.media[self.fork_point.num_media :]:
+            state = state.extend(text[start:position]).with_media(content)
+            start = position
+        return state.extend(text[start:])
 
     def join(self, children: Sequence["PromptState"], mode: str) -> "PromptState":
         """Join children; `mode` is gather_variable or concate_and_append."""
         state = self
         if mode == "concate_and_append":
-            added = "".join(child.text()[child.fork_point.text_len :] for child in children)
-            state = state.extend(added, join_origins(child.text_origin for child in children))
+            for child in children:
+                state = child.append_added(state)
+            state = state.extend("", join_origins(child.text_origin for child in children))
         elif mode != "gather_variable":
             raise RunError(
                 f"join mode {mode!r} is unknown",

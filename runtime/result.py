@@ -153,7 +153,7 @@ class RunState:
         """Return the whole text, control tokens spelled out."""
         return self._state.text()
 
-    def messages(self) -> list[dict[str, str]]:
+    def messages(self) -> list[dict[str, Any]]:
         """Return the turns as {'role', 'content'} dicts."""
         return self._state.messages()
 
@@ -224,7 +224,7 @@ class Readings(Generic[R]):
         """Return the text of the final state."""
         return self.state.text()
 
-    def messages(self) -> list[dict[str, str]]:
+    def messages(self) -> list[dict[str, Any]]:
         """Return the turns of the final state as {'role', 'content'} dicts."""
         return self.state.messages()
 

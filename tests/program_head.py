@@ -55,6 +55,12 @@ def facts(word) -> dict[str, int]:
 
 
 @lmc.tool(effects="none")
+def picture(text) -> bytes:
+    """Content of an image."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+@lmc.tool(effects="none")
 def shout(text) -> str:
     """Pure."""
     return text.upper()

@@ -62,6 +62,11 @@ class Statements(Expressions):
         if self.chance(0.16):
             self.put(f'{name} += lmc.control("<|im_end|>") + {self.text(1)}')
             return
+        if self.chance(0.1):
+            frames = f", {self.number(1, 9)}" if self.chance(0.3) else ""
+            word = "video" if frames else "image"
+            self.put(f"{name} += {self.text(1)} + lmc.{word}(picture({self.text(1)}){frames})")
+            return
         self.put(f"{name} += {self.text()}")
 
     def generate(self) -> None:
@@ -70,8 +75,27 @@ class Statements(Expressions):
         before = f"{self.text(2)} + " if self.chance(0.6) else ""
         call, variables = self.gen_call()
         after = f" + {self.text(2)}" if self.chance(0.4) else ""
+        if self.chance(0.3):
+            self._generate_by_key(state, before, call, after, variables)
+            return
         self.put(f"{state.name} += {before}{call}{after}")
         state.variables.update(variables)
+
+    def _generate_by_key(
+        self, state: State, before: str, call: str, after: str, variables: dict[str, str]
+    ) -> None:
+        """Append a generation under a name of its own, and read its value by it."""
+        key = self.new("q")
+        if self.chance(0.3):
+            call = f"{call} if {self.make('flag', 1)} else {call}"
+        self.put(f"{key} = {call}")
+        self.put(f"{state.name} += {before}{key}{after}")
+        state.variables.update(variables)
+        kind = next(iter(variables.values()), "text")
+        if kind in ("text", "int", "flag"):
+            name = self.new(kind[0])
+            self.put(f"{name} = {state.name}[{key}]")
+            self.names[kind].append(name)
 
     def choose(self) -> None:
         """Append a choice."""

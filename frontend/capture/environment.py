@@ -3,6 +3,7 @@
 import ast
 import builtins
 import importlib
+from os import PathLike, fspath
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
@@ -28,6 +29,7 @@ from lmc.ir.expressions import (
     Control,
     Expression,
     Gen,
+    Media,
     RoleBegin,
     RoleEnd,
     Select,
@@ -128,6 +130,8 @@ class Environment(IndexedStates):
                     parts.append(Piece("end", where, word=role))
                 case Control(token):
                     parts.append(Piece("control", where, word=token))
+                case Media(kind, source, num_frames):
+                    parts.append(self._live_media(kind, source, num_frames, node))
                 case Gen(name, params, reasoning):
                     parts.append(Piece(
                         "gen", where, name=name, params=tuple(params.items()),
@@ -139,6 +143,19 @@ class Environment(IndexedStates):
                         choices=self.constant(choices, node), serial=self.module.serial_of(part),
                     ))  # fmt: skip
         return Pieces(tuple(parts))
+
+    def _live_media(self, kind: str, source: Any, num_frames: int | None, node: ast.AST) -> Piece:
+        """Turn an image that the module holds into a piece; its path is all that IR keeps."""
+        if isinstance(source, PathLike):
+            source = fspath(source)
+        if not isinstance(source, str):
+            self.fail(node, f"the bytes of {kind}s cannot be part of a compiled program",
+                      "give the path, or pass the bytes as an argument")  # fmt: skip
+        frames = ()
+        if kind == "video":
+            frames = (("num_frames", self.constant(num_frames, node)),)
+        where: Any = node
+        return Piece("media", where, self.constant(source, node), word=kind, dynamic=frames)
 
     def _function(self, obj: Any, name: str, *, is_guarded: bool) -> Abstract:
         if isinstance(obj, FunctionType) and obj in WORDS:

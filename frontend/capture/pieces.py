@@ -31,7 +31,6 @@ from lmc.frontend.dsl import (
     GEN_ORDER,
     SHORT_ORDER,
     check_splits,
-    media_refusal,
     reasoning_kind,
     string_regex,
 )
@@ -107,7 +106,7 @@ class PieceBuilder(Expressions):
         if word == "separate_reasoning":
             return self._separate(given, node)
         if word in ("image", "video"):
-            self._refuse(node, media_refusal(word), None)
+            return self._media(word, given, node)
         if word == "select" or "choices" in given:
             return self._select(word, given, node)
         return self._gen(word, given, node)
@@ -164,6 +163,15 @@ class PieceBuilder(Expressions):
             params["regex"] = string_regex(params.get("regex", dynamic.get("regex")))
         except UsageError as error:
             self._refuse(node, error.message, error.hint)
+
+    def _media(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
+        names = POSITIONAL[word]
+        for name in (*names, *given):
+            if name not in given or name not in names:
+                self.fail(node, f"{word} takes {' and '.join(names)}", "check the call")
+        values = [self.data(given[name]) for name in names]
+        dynamic = tuple(zip(names[1:], values[1:], strict=True))
+        return Pieces((Piece("media", node, values[0], word=word, dynamic=dynamic),))
 
     def _separate(self, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         """Mark the generations whose reasoning is taken away."""
@@ -394,6 +402,10 @@ class PieceBuilder(Expressions):
                 return self.emit("lm.extend", [state, part.text], [STATE], node)[0]
             case "begin" | "end":
                 return self.emit(f"lm.{part.kind}", [state], [STATE], node, role=part.word)[0]
+            case "media":
+                assert part.text is not None
+                operands = [state, part.text, *(value for _, value in part.dynamic)]
+                return self.emit("lm.image", operands, [STATE], node, kind=part.word)[0]
             case "control":
                 return self.emit("lm.control", [state], [STATE], node, token=part.word)[0]
             case _:

@@ -258,7 +258,8 @@ class Pieces(Abstract):
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """One part of `Pieces`: 'text', 'gen', 'select', 'begin', 'end', 'control' or 'either'.
+    """One part of `Pieces`: 'text', 'media', 'gen', 'select', 'begin', 'end', 'control' or
+    'either'.
 
     `serial` tells unnamed calls apart that are read by their expression. An 'either' is
     what the first of `options` says where `test` holds, else what the second says.

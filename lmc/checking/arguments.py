@@ -7,12 +7,16 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from lmc.checking.answers import MANNERS, Scenario, Words
 from lmc.errors import UsageError
+from lmc.frontend.dsl import Image
 
 TEXTS = (
     "", "a", " ", "\n", "two words", "Ada", "naïve 🙂", "<|im_end|>", "12", "x\n\ny ", "日本語",
     " leading", "trailing ", "don't", '"quoted"', "e\u0301",
 )  # fmt: skip
 """Texts whose borders merge, whose characters are long, or that look like something else."""
+
+PICTURES = (b"", b"\x89PNG\r\n\x1a\n one", b"\xff\xd8\xff another")
+"""Contents of images: what they show does not matter to the oracle, only whether they differ."""
 
 MAX_ITEMS = 4
 
@@ -95,6 +99,8 @@ def _of_type(hint: Any, words: Words, name: str) -> Any:
         return st.sampled_from(inner)
     if origin in (Union, types.UnionType):
         return st.one_of(*(_of_type(option, words, name) for option in inner))
+    if origin is Image:
+        return st.sampled_from(PICTURES)
     scalar = _scalar(origin, words)
     if scalar is not None:
         return scalar

@@ -89,7 +89,7 @@ def media(context: Context) -> Iterator[Finding]:
         if op.name in MEDIA:
             yield found(
                 UNSUPPORTED, op.location,
-                f"{context.target.name} reads text only, and this is {op.name[3:]}",
+                f"{context.target.name} reads text only, and this is {op.attributes['kind']}",
                 "choose a model that sees, or describe it in words",
             )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lmc.errors import RunError
 from lmc.ir.evaluate import Undefined
+from lmc.ir.media import REFUSAL_HINT, load_content, refusal
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.slots import Slot, StateHandle, link, undefined
 from lmc.runtime.executor.task import Task
@@ -87,6 +88,17 @@ def marker(task: Task) -> None:
         case _:
             state = before.control_token(attributes["token"])
     give_state(task, state)
+
+
+def image(task: Task) -> None:
+    """Append an image or a video, where the backend takes them."""
+    backend, kind = task.run.backend, task.step.attributes["kind"]
+    if not getattr(backend, "takes_media", False):
+        raise RunError(refusal(backend.target.name, kind), hint=REFUSAL_HINT)
+    given = range(1, len(task.step.inputs))
+    content = load_content(kind, *(task.value(position) for position in given))
+    origin = join_origins(task.slot(position).origin for position in given)
+    give_state(task, task.state().with_media(content, origin))
 
 
 def tick(task: Task) -> None:
@@ -212,6 +224,7 @@ STATE_OPERATIONS: dict[str, Operation] = {
     "lm.begin": Operation(marker, reads=(0,), ticks=0),
     "lm.end": Operation(marker, reads=(0,), ticks=0),
     "lm.control": Operation(marker, reads=(0,), ticks=0),
+    "lm.image": Operation(image, reads=(0,), ticks=0),
     "lm.tick": Operation(tick, reads=(0,), ticks=1),
     "lm.set": Operation(set_variable, reads=(0,), ticks=0, check=check_variable),
     "lm.get": Operation(get_variable, reads=(0,)),

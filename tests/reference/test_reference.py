@@ -207,11 +207,11 @@ def counted(s: Any, path: str) -> None:
 @pytest.mark.parametrize("mode", ["eager", "compiled"])
 @pytest.mark.parametrize(
     ("program", "message"),
-    [(seen, r"image\(\) needs a model that sees"), (filmed, r"video\(\) needs a model"),
+    [(seen, "image 'cat.png' cannot be read"), (filmed, "video 'cat.png' cannot be read"),
      (misjudged, "does not know model_type='parrot'"), (counted, "one plain text")],
     ids=["image", "video", "unknown kind", "samples"],
 )  # fmt: skip
-def test_what_no_model_here_can_do_is_told(program: Any, message: str, mode: str) -> None:
+def test_what_cannot_be_done_is_told(program: Any, message: str, mode: str) -> None:
     """In words, at the call, in every mode."""
     with pytest.raises(LmcError, match=message) as raised:
         program.run(path="cat.png", backend=Oracle(), mode=mode)
