@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmc.ir.core import Block, Function, Op, Value
+from lmc.ir.tries import FIRST_SLOT, num_slots, saved_slots
 from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, NONE, STATE, TEXT, Attr
 
 MAX_ITEMS = 256
@@ -115,24 +116,62 @@ class Facts:
     def _find_exposed(self, value: Value) -> bool:
         pending, seen = [value], {value}
         while pending:
-            for op, _ in self.uses(pending.pop()):
+            held = pending.pop()
+            for op in dict.fromkeys(op for op, _ in self.uses(held)):
                 if op.name in EXPOSING:
                     return True
                 if op.name not in ALIASING and not op.name.startswith("cf."):
                     continue
-                shared = [made for made in self.holders(op) if made.type not in UNSHARED]
-                fresh = [made for made in shared if made not in seen]
+                # Rewrites may have moved operands since the uses were noted.
+                places = [i for i, operand in enumerate(op.operands) if operand is held]
+                made = [holder for i in places for holder in self.holders(op, i)]
+                fresh = [each for each in made if each.type not in UNSHARED and each not in seen]
                 seen.update(fresh)
                 pending += fresh
         return False
 
-    def holders(self, op: Op) -> list[Value]:
-        """Return values that may be, or hold, what an op takes: results and arguments."""
-        held = [*op.results, *(value for block in op.blocks for value in block.arguments)]
-        owner = self.owners[self.blocks[op]] if op.name in ("cf.yield", "cf.save") else None
-        while op.name == "cf.save" and owner is not None and owner.name != "cf.try":
-            owner = self.owners[self.blocks[owner]]
-        return held + (self.holders(owner) if owner is not None else [])
+    def holders(self, op: Op, position: int) -> list[Value]:
+        """Return values that may be, or hold, what an op takes as an operand."""
+        if op.name == "cf.yield":
+            owner = self.owners[self.blocks[op]]
+            return yield_holders(owner, position) if owner is not None else []
+        if op.name == "cf.save":
+            owner = self.owners[self.blocks[op]]
+            while owner is not None and owner.name != "cf.try":
+                owner = self.owners[self.blocks[owner]]
+            return [] if owner is None else [owner.results[FIRST_SLOT + saved_slots(op)[position]]]
+        return operand_holders(op, position)
+
+
+def operand_holders(op: Op, position: int) -> list[Value]:
+    """Return the results and block arguments that may be, or hold, an operand."""
+    match op.name:
+        case "cf.if":
+            return []
+        case "cf.for":
+            argument = op.blocks[0].arguments[position]
+            return [argument, *op.results[position - 1 : position]] if position else [argument]
+        case "cf.while":
+            return [op.blocks[0].arguments[position], op.results[position]]
+        case "cf.try":
+            return [op.results[FIRST_SLOT + position - 1]] if position else []
+        case _:
+            return list(op.results)
+
+
+def yield_holders(owner: Op, position: int) -> list[Value]:
+    """Return what may be, or hold, what a block of an op yields at a position."""
+    match owner.name:
+        case "cf.if":
+            return [owner.results[position]]
+        case "cf.for" if position:
+            return [owner.results[position - 1], owner.blocks[0].arguments[position]]
+        case "cf.while" if position:
+            return [owner.results[position - 1], owner.blocks[0].arguments[position - 1]]
+        case "cf.try" if position:
+            return [owner.results[FIRST_SLOT + num_slots(owner) + position - 1]]
+        case _:
+            return []  # whether a loop goes on, and effects
 
 
 @dataclass(frozen=True, slots=True)

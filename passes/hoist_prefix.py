@@ -373,7 +373,8 @@ def _carriers(op: Op, position: int, facts: Facts) -> list[Value]:
         return op.results[position - 1 : position] if position else []
     if op.name.startswith("lm."):
         return [made for made in op.results if made.type == STATE and position == 0]
-    return [made for made in facts.holders(op) if made.type == STATE or _may_hold(made.type)]
+    held = facts.holders(op, position)
+    return [made for made in held if made.type == STATE or _may_hold(made.type)]
 
 
 def _may_hold(kind: Type) -> bool:

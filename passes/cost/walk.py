@@ -7,7 +7,7 @@ one that may go on after `max_trips` trips has no bound.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from lmc.ir.core import Block, Function, Module, Op, Value
@@ -73,12 +73,13 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One activation of a function."""
+    """One activation of a function; `saved` is what the block of a try around noted so far."""
 
     facts: Facts
     values: dict[Value, Abstract]
     defaults: Mapping[str, Any]
     depth: int
+    saved: list[list[Abstract]] = field(default_factory=list[list[Abstract]])
 
 
 class CostWalk:
@@ -274,6 +275,29 @@ class CostWalk:
             for result in op.results
         ]
 
+    def _try(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
+        """Follow a block that may end anywhere: what it computed may be missing afterwards."""
+        effect, *inits = operands
+        way = scene.fork(0)
+        saved = [[init] for init in inits]
+        inner = replace(frame, saved=saved)
+        after, *values = self._block(op.blocks[0], (), inner, way)
+        before = scene.computed
+        scene.tally.extend(Tally.of_one([way.tally, Tally()]))
+        ready = max(map(deep_ready, [after, *values, *(held[-1] for held in saved)]))
+        raised = Abstract(self.serials.unknown(math.inf), ready)
+        results = [raised, later(after, effect.ready)]
+        for held in saved:
+            joined = join_values(held, [before] * len(held), self.encoder, self.serials)
+            results.append(later(joined, ready))
+        return [*results, *values]
+
+    def _save(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
+        slots: Any = op.attributes["slots"]
+        for slot, value in zip(slots, operands, strict=True):
+            frame.saved[slot].append(value)
+        return []
+
     def _call(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
         given: Any = op.attributes.get("defaults") or {}
         effect, caller, *arguments = operands
@@ -314,7 +338,7 @@ class CostWalk:
 
     _RULES: ClassVar[dict[str, Callable[..., list[Abstract]]]] = {
         "lm.gen": _gen, "lm.select": _select, "cf.if": _if, "cf.for": _for, "cf.while": _while,
-        "func.call": _call, "func.apply": _apply,
+        "func.call": _call, "func.apply": _apply, "cf.try": _try, "cf.save": _save,
     }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """Bounds on tokens hold: no run computes more, and what is known is counted exactly."""
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from random import Random
@@ -264,6 +265,18 @@ def counted(s, x: str, most: int = 4):
 
 
 @lmc.function
+def parsed(s, text: str, tries: int = 3):
+    s += "Text: " + text + "\n"
+    for i in range(tries):
+        s += f"Record {i}: " + lmc.gen("r", max_tokens=20)
+        try:
+            return json.loads(s["r"])
+        except json.JSONDecodeError:
+            s += "\nThat is no JSON. Once more.\n"
+    return None
+
+
+@lmc.function
 def told(s, x: str):
     s += x + lmc.gen("a", max_tokens=3)
 
@@ -279,6 +292,14 @@ def test_what_has_no_bound_is_told_with_its_place() -> None:
     assert not report.cold.prefill.is_bounded
     assert report.cold.decode.high == 3
     assert list(report.unbounded.values()) == ["the length of this text is not known"]
+
+
+def test_what_fails_is_tried_again_at_a_bound() -> None:
+    """A block that may end anywhere, in a loop that it may leave."""
+    report = report_of(parsed, text="a little")
+    assert (report.cold.calls.low, report.cold.calls.high) == (1, 3)
+    assert report.steps == 60
+    assert report.cold.prefill.is_bounded
 
 
 def endless_line() -> int:
