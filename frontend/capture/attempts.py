@@ -128,7 +128,7 @@ class Attempts(Patterns):
             return
         opened: OpenTry = self.tries[-1]
         plan, kept, end = opened.plan, self.store, self._visible(opened)
-        merger = Merger(opened.head, end, self.aliases, plan.joined)
+        merger = Merger(opened.head, end, self, node, plan.joined)
         before = dict(plan.names)
         opened.is_new |= self._update(plan, merger, opened.head, end, opened.entry)
         if opened.is_new:
