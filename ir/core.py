@@ -79,10 +79,11 @@ class Param:
 
 @dataclass(eq=False, slots=True)
 class Function:
-    """A program (has a root state) or a helper (plain values only).
+    """A program (has a root state) or a helper (takes the states that it changes).
 
     The body's arguments are an effect token and then one value per parameter. A program
-    returns (effect, final root state, return value), a helper (effect, return value).
+    returns (effect, final root state, return value), a helper (effect, return value, and the
+    new values of what it changes).
     """
 
     name: str

@@ -276,15 +276,16 @@ _func.add(
 )
 _func.add(
     "apply",
-    "Run a helper function of the module: `%effect, args...` to effect, return value.",
+    "Run a helper function of the module: `%effect, args...` to what it returns: effect, value, "
+    "and where it takes states or lists to change them, their new values.",
     operands=(EFFECT,),
     rest=True,
-    results=(EFFECT, PY),
+    results=None,
     required=("callee",),
 )
 _func.add(
     "return",
-    "End a function: (effect, state, value) or (effect, value).",
+    "End a function: (effect, state, value), of a helper (effect, value, more values...).",
     operands=(EFFECT,),
     rest=True,
     is_terminator=True,

@@ -157,10 +157,13 @@ class _Walker:
             yield from self._return(block.ops[-1])
 
     def _return(self, op: Op) -> Iterator[Failure]:
-        wanted = [EFFECT, STATE] if self._function.kind == "program" else [EFFECT]
+        is_program = self._function.kind == "program"
+        wanted = [EFFECT, STATE] if is_program else [EFFECT]
         found = [value.type for value in op.operands]
-        if len(found) != len(wanted) + 1 or found[:-1] != wanted or found[-1] == EFFECT:
-            shape = ", ".join([*map(str, wanted), "value"])
+        rest = found[len(wanted) :]
+        is_long = len(rest) == 1 if is_program else len(rest) >= 1
+        if not is_long or found[: len(wanted)] != wanted or EFFECT in rest:
+            shape = ", ".join([*map(str, wanted), "value" if is_program else "value, ..."])
             given = ", ".join(map(str, found))
             yield self._fail(op, f"a {self._function.kind} returns ({shape}), not ({given})")
 
@@ -197,8 +200,9 @@ def _signature(function: Function) -> Iterator[str]:
     types = [value.type for value in function.body.arguments]
     if len(types) != 1 + len(function.params) or types[:1] != [EFFECT]:
         yield f"its block takes an effect and {len(function.params)} parameter(s), one value each"
-    if any(kind in (EFFECT, STATE) for kind in types[1:]):
-        yield "a parameter is an effect or a state; parameters are plain values"
+    barred = (EFFECT, STATE) if function.kind == "program" else (EFFECT,)
+    if any(kind in barred for kind in types[1:]):
+        yield "a parameter is an effect, or a program's a state; parameters are plain values"
     names = [param.name for param in function.params]
     if len(set(names)) != len(names):
         yield "two parameters have the same name"

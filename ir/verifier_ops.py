@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from lmc.ir.arguments import SPREAD
-from lmc.ir.core import Module, Op, Value
+from lmc.ir.core import Function, Module, Op, Value
 from lmc.ir.evaluate import BINARY, COMPARE, FUNCTIONS, METHODS, MUTATORS, UNARY
 from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, SELECT_PARAMS, TYPE_REGEX
 from lmc.ir.ops import SPECS, OpSpec
@@ -219,11 +219,34 @@ def _callee(module: Module, op: Op) -> Iterator[str]:
     given = len(op.operands) - skipped
     if given != len(callee.params):
         yield f"@{name} takes {len(callee.params)} argument(s), not {given}"
-    if any(value.type in (STATE, EFFECT) for value in op.operands[skipped:]):
-        yield "a state or an effect stands among the arguments"
+    given_types = [value.type for value in op.operands[skipped:]]
+    taken = [value.type for value in callee.body.arguments[1:]]
+    for number, kind in enumerate(given_types):
+        wanted = taken[number] if number < len(taken) else PY
+        if kind == EFFECT or (kind == STATE) != (wanted == STATE):
+            yield f"argument {number} of @{name} is a {kind}, not a {wanted}"
+    if op.name == "func.apply":
+        yield from _results_of(op, callee)
     defaults = op.attributes.get("defaults", {})
     if not isinstance(defaults, dict) or not set(defaults) <= set(GEN_PARAMS):
         yield f"defaults are decode parameters, not {defaults!r}"
+
+
+def _results_of(op: Op, callee: Function) -> Iterator[str]:
+    """Check the results of a helper's call against what the helper returns."""
+    ends = callee.body.ops[-1:]
+    if not ends or ends[0].name != "func.return":
+        return  # told by the check of how blocks end
+    found, wanted = [value.type for value in op.results], [v.type for v in ends[0].operands]
+    fits = len(found) == len(wanted) and all(
+        one == PY if other not in (STATE, EFFECT) and one == PY else one == other
+        for one, other in zip(found, wanted, strict=True)
+    )
+    if not fits:
+        yield (
+            f"@{callee.name} returns ({', '.join(map(str, wanted))}), "
+            f"not ({', '.join(map(str, found))})"
+        )
 
 
 def _call_params(op: Op, known: Sequence[str], fixed: int) -> Iterator[str]:

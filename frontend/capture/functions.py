@@ -14,6 +14,7 @@ from lmc.frontend.capture.host_calls import module_name
 from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_of
 from lmc.frontend.capture.parameters import parameters_of
 from lmc.frontend.capture.prune import prune
+from lmc.frontend.capture.recursion import CallsItself, Summary
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
 from lmc.frontend.capture.tries import Tries
 from lmc.frontend.capture.unread import drop_unread
@@ -57,6 +58,8 @@ class ModuleCapture:
         self._watched: dict[str, Callable[[], str]] = {}
         self._calls: dict[int, Gen[Any] | Select] = {}
         self.facts = FunctionFacts(self.find)
+        self.recursive: set[ast.AST] = set()
+        self.summaries: dict[Any, Summary] = {}
 
     def finish(self) -> Captured:
         """Return the module with its guards."""
@@ -74,7 +77,7 @@ class ModuleCapture:
     def program(self, function: FunctionType) -> str:
         """Return the name of a program in the module, captured at its first use."""
         if function not in self._names:
-            name = self._free_name(function.__name__)
+            name = self.free_name(function.__name__)
             self._names[function] = name
             try:
                 self._walk(function, name, "program")
@@ -92,7 +95,19 @@ class ModuleCapture:
     def _walk(
         self, function: FunctionType, name: str, kind: str, *, is_indexed: bool = False
     ) -> None:
+        """Walk a function's body, again where an inlined one turns out to call itself."""
+        while True:
+            try:
+                self._walk_once(function, name, kind, is_indexed=is_indexed)
+                return
+            except CallsItself as found:
+                self.recursive.add(found.body)
+
+    def _walk_once(
+        self, function: FunctionType, name: str, kind: str, *, is_indexed: bool = False
+    ) -> None:
         """Walk a function's body; on a graph break everything is as it was."""
+        summaries = dict(self.summaries)
         before = dict(self.module.functions), dict(self._names), dict(self.host)
         guards = dict(self._guards), dict(self._watched)
         source, node = self.find(function)
@@ -105,10 +120,11 @@ class ModuleCapture:
                 captured.walk_program(made, is_indexed=is_indexed)
             else:
                 captured.walk_helper(made)
-        except (CaptureError, RecursionError) as error:
+        except (CaptureError, RecursionError, CallsItself) as error:
+            self.summaries = summaries
             self.module.functions, self._names, self.host = before
             self._guards, self._watched = guards
-            if isinstance(error, CaptureError):
+            if isinstance(error, (CaptureError, CallsItself)):
                 raise
             raise CaptureError(
                 f"'{function.__qualname__}' is nested too deeply to be captured",
@@ -121,7 +137,7 @@ class ModuleCapture:
         if function in self._refused or self.facts.uses_language(function):
             return None
         if function not in self._names:
-            name = self._free_name(function.__name__)
+            name = self.free_name(function.__name__)
             self._names[function] = name
             try:
                 self._walk(function, name, "helper")
@@ -131,7 +147,7 @@ class ModuleCapture:
                 return None
         return self._names[function]
 
-    def _free_name(self, name: str) -> str:
+    def free_name(self, name: str) -> str:
         wanted, number = name, 1
         while wanted in self.module.functions:
             wanted, number = f"{name}_{number}", number + 1

@@ -11,8 +11,8 @@ from lmc.errors import CaptureError
 from lmc.frontend.capture.emitter import is_state, kind_of
 from lmc.frontend.capture.frame import Frame, is_generator, local_names
 from lmc.frontend.capture.members import unspread
-from lmc.frontend.capture.objects import Objects
 from lmc.frontend.capture.parameters import Defaults, parameters_of
+from lmc.frontend.capture.recursion import CallsItself, Recursion
 from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.values import (
     Abstract,
@@ -32,7 +32,7 @@ from lmc.ir.types import EFFECT, PY
 MAX_INLINED = 40
 
 
-class Inlining(Objects):
+class Inlining(Recursion):
     """Walks calls of functions that somebody wrote."""
 
     def host_object_call(
@@ -85,13 +85,17 @@ class Inlining(Objects):
             defaults = (callee.defaults, callee.keyword_defaults)
         body = frame.node
         assert isinstance(body, (ast.FunctionDef, ast.Lambda))
-        if body in self.inlined or len(self.inlined) >= MAX_INLINED:
-            self.fail(node, "a function that takes states or expressions calls itself",
-                      "use a loop, or make it a program of its own")  # fmt: skip
+        if body in self.inlined and body not in self.module.recursive:
+            raise CallsItself(body)
+        if len(self.inlined) >= MAX_INLINED:
+            self.fail(node, f"calls of helpers are nested deeper than {MAX_INLINED}",
+                      "make a part a program of its own")  # fmt: skip
         self._bind_parameters(frame, body, arguments, keywords, defaults, node)
         if is_generator(body):
             frame.made_closure = True
             return self.generator(body, frame)
+        if body in self.module.recursive:
+            return self.recursive_call(frame, body, node)
         return self._walk_body(frame, body, node)
 
     def _module_frame(self, callee: HostObject, node: ast.AST) -> tuple[Frame, Any]:

@@ -137,6 +137,10 @@ class Merger:
         for side in (left, right):
             if isinstance(side, Broken):
                 return SameShape(side)
+        if isinstance(left, Tuple) and isinstance(right, Undefined):
+            right = Tuple((right,) * len(left.items))
+        elif isinstance(left, Undefined) and isinstance(right, Tuple):
+            left = Tuple((left,) * len(right.items))
         if isinstance(left, Tuple) and isinstance(right, Tuple):
             return self._tuples(left, right, entry)
         if isinstance(left, Called) and isinstance(right, Called):

@@ -9,6 +9,7 @@ from typing import Any
 
 from lmc.frontend.capture.assignment import Assignment
 from lmc.frontend.capture.frame import MISSING
+from lmc.frontend.capture.recursion import NothingKnown
 from lmc.frontend.capture.store import Store
 from lmc.frontend.capture.values import (
     Abstract,
@@ -36,6 +37,16 @@ class Statements(Assignment):
 
     def statements(self, body: Sequence[ast.stmt]) -> None:  # type: ignore[override]
         """Walk statements up to the first that always exits."""
+        at = self.place_of_walk()
+        try:
+            self._walk_statements(body)
+        except NothingKnown:
+            # What comes after this call of the running function is walked in a later round.
+            self.go_back(at)
+            self.store.names[self.frame.id, "$return"] = Known(True)
+            self.store.names[self.frame.id, "$result"] = Undefined("the result")
+
+    def _walk_statements(self, body: Sequence[ast.stmt]) -> None:
         for index, statement in enumerate(body):
             rest = body[index + 1 :]
             if isinstance(statement, ast.If):

@@ -50,7 +50,10 @@ CASES = {
         "    return list(g)\n",
         7, 12, "used up in several parts",
     ),
-    "recursion with states": ("    again(s)\n", 12, 5, "calls itself"),
+    "recursion with an outer name": (
+        "    k = 0\n    def f(i):\n        nonlocal k\n        k = i\n        s.user('a')\n"
+        "        f(i + 1)\n    f(0)\n", 9, 5, "assigns the outer name 'k'",
+    ),
     "two names for one list": (
         "    a, b = [1], [2]\n    c = a if n else b\n    c.append(3)\n    return a\n", 6, 12,
         "changed by another name",

@@ -156,3 +156,39 @@ def search(s, node, goal, seen=()):
 def depth_first(s, goal: str):
     """Search with recursion in a loop."""
     return search(s, "", goal)
+
+
+def grow(s, n, notes):
+    """Return a state and a value."""
+    s += f"{n}" + lmc.gen("g", max_tokens=1)
+    if n <= 0:
+        return s, len(notes)
+    notes.append(n)
+    child = s.copy()
+    last, count = grow(child, n - 1, notes)
+    return last, count + 1
+
+
+@lmc.function
+def state_and_value(s, n: int):
+    """A state beside a number, a list that all levels change."""
+    notes = []
+    last, count = grow(s, min(abs(n), 3), notes)
+    last += "end"
+    return last.text(), count, notes
+
+
+def vote(s, options, round_=0, **settings):
+    """Options and settings handed on, nothing returned."""
+    s += f"{round_}:" + lmc.gen("vote", **settings)
+    if s["vote"] in options or round_ >= 2:
+        s["final"] = s["vote"]
+        return
+    vote(s, [*options, "x"], round_ + 1, **settings)
+
+
+@lmc.function
+def votes(s, options: list[str]):
+    """Defaults and keywords."""
+    vote(s, options, max_tokens=1)
+    return s["final"]
