@@ -201,7 +201,7 @@ def _position(container: Any, key: Any) -> Any:
 
 
 def join_prompts(parent: Prompt, children: Sequence[Prompt], mode: str) -> Prompt:
-    """Join children into their parent: gather variables and, by mode, append their texts."""
+    """Join children into their parent: gather variables or, by mode, append their texts."""
     made = parent
     if mode == "concate_and_append":
         calls = NO_CALLS.union(*(child.text_calls for child in children))
@@ -209,15 +209,16 @@ def join_prompts(parent: Prompt, children: Sequence[Prompt], mode: str) -> Promp
             is_text = isinstance(added, str)
             made = made.append_text(added) if is_text else made.append_media(added)
         made = made.append_text("", calls)
-    new = [
-        [n for n in child.variables if n not in child.forked.names and not n.startswith(HIDDEN)]
-        for child in children
-    ]
+    named = [n for child in children for n in child.variables if not n.startswith(HIDDEN)]
+    is_gathered = mode == "gather_variable"
     name_calls = NO_CALLS.union(*(child.name_calls for child in children))
     nothing = Traced(None)
-    for name in dict.fromkeys(name for names in new for name in names):
-        values = [child.variables.get(name, nothing) for child in children]
-        metas = [child.metas.get(name, nothing) for child in children]
+    for name in dict.fromkeys(named if is_gathered else ()):
+        if name in parent.variables:
+            continue
+        holders = [child for child in children if name in child.variables]
+        values = [child.variables[name] for child in holders]
+        metas = [child.metas.get(name, nothing) for child in holders]
         has_meta = any(meta is not nothing for meta in metas)
         made = made.set(name, _gathered(values), _gathered(metas) if has_meta else None)
     failures = [child.failed for child in children if child.failed is not None]

@@ -31,10 +31,9 @@ class Run(NamedTuple):
 
 
 class Fork(NamedTuple):
-    """What a child had when it was forked: the length of its text and its variables."""
+    """What a child had when it was forked: how much text and how many media."""
 
     text_len: int = 0
-    names: frozenset[str] = frozenset()
     num_media: int = 0
 
 
@@ -166,7 +165,7 @@ class Prompt:
             self,
             lineage=(*self.lineage, f"fork{self.ordinal}.{index}"),
             ordinal=0,
-            forked=Fork(len(self.text), frozenset(self.variables), len(self.media)),
+            forked=Fork(len(self.text), len(self.media)),
         )
 
     @property

@@ -155,9 +155,9 @@ _lm.add(
 _lm.add(
     "join",
     "Join children (second operand: list of states) into the parent. mode gather_variable: each "
-    "variable that the children have and the parent had not at the fork becomes a list over the "
-    "children (None where one lacks it). mode concate_and_append: the texts that the children "
-    "added are appended to the parent in order as text, and variables gathered likewise.",
+    "variable that children have and the parent has not becomes a list over the children that "
+    "have it. mode concate_and_append: the texts that the children added are appended to the "
+    "parent in order as text; variables stay theirs.",
     operands=(STATE, None),
     results=(STATE,),
     required=("mode",),

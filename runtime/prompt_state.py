@@ -25,10 +25,9 @@ Lineage = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """What a child had when it was forked: the length of its text and its variables."""
+    """What a child had when it was forked: how much text and how many media."""
 
-    text_len: int
-    names: frozenset[str]
+    text_len: int = 0
     num_media: int = 0
 
 
@@ -43,7 +42,7 @@ class Untold:
     is_told: bool = False
 
 
-NO_FORK = ForkPoint(0, frozenset())
+NO_FORK = ForkPoint()
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,7 +355,7 @@ class PromptState:
             self,
             lineage=(*self.lineage, f"fork{self.ordinal}.{index}"),
             ordinal=0,
-            fork_point=ForkPoint(self.text_len, frozenset(self.variables), len(self.media)),
+            fork_point=ForkPoint(self.text_len, len(self.media)),
             pin=None,
             untold=Untold(self.text_len) if self.told_len < self.text_len else None,
         )
@@ -381,20 +380,26 @@ class PromptState:
                 f"join mode {mode!r} is unknown",
                 hint="use 'gather_variable' or 'concate_and_append'",
             )
-        new: dict[str, None] = {}
-        for child in children:
-            known = child.fork_point.names
-            named = (name for name in child.variables if not name.startswith(HIDDEN))
-            new.update((name, None) for name in named if name not in known)
-        for name in new:
-            has_meta = any(name in child.metas for child in children)
+        else:
+            state = self._gather(children)
+        return state.naming(join_origins(child.name_origin for child in children))
+
+    def _gather(self, children: Sequence["PromptState"]) -> "PromptState":
+        """Make lists of the children's variables that the state does not have."""
+        state = self
+        named = (n for child in children for n in child.variables if not n.startswith(HIDDEN))
+        for name in dict.fromkeys(named):
+            if name in self.variables:
+                continue
+            holders = [child for child in children if name in child.variables]
+            has_meta = any(name in child.metas for child in holders)
             state = state.set(
                 name,
-                [child.variables.get(name) for child in children],
-                of_items([child.origins.get(name) for child in children]),
-                meta=[child.metas.get(name) for child in children] if has_meta else None,
+                [child.variables[name] for child in holders],
+                of_items([child.origins.get(name) for child in holders]),
+                meta=[child.metas.get(name) for child in holders] if has_meta else None,
             )
-        return state.naming(join_origins(child.name_origin for child in children))
+        return state
 
 
 def checked_text(value: Any) -> str:

@@ -187,7 +187,8 @@ class Statements(Expressions):
         if self.chance(0.6):
             mode = self.one("", '"concate_and_append"', 'mode="gather_variable"')
             self.put(f"{group}.join({mode})")
-            if least and kind == "text" and not parent.in_turn:
+            is_gathered = "append" not in mode
+            if is_gathered and least and kind == "text" and not parent.in_turn:
                 parent.variables[word] = "texts"
             self.put(f'{self.state.name} += str("{word}" in {parent.name})')
 

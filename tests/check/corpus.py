@@ -118,7 +118,7 @@ def forks(s, width: int, words: list[str]):
     pair += lmc.gen("side", max_tokens=2)
     pair.join("concate_and_append")
     s += lmc.gen("after", max_tokens=2)
-    return [three[2]["word"], three[0]["word"], [c["why"] for c in three], s["side"]]
+    return [three[2]["word"], three[0]["word"], [c["why"] for c in three], pair[1]["side"]]
 
 
 @lmc.function

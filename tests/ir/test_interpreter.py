@@ -374,13 +374,14 @@ def forked(join: str) -> str:
 
 def test_join_gathers_what_is_new(run: Any) -> None:
     made = run(forked("gather_variable"), answers={"x": "no", "y": "yes"})
-    assert made.variables == {"old": "a", "x": ["no", None], "y": [None, "yes"]}
+    assert made.variables == {"old": "a", "x": ["no"], "y": ["yes"]}
     assert made.value == "a"
 
 
 def test_join_appends_what_the_children_added(run: Any) -> None:
     made = run(forked("concate_and_append"), answers={"x": "no", "y": "yes"})
     assert made.value == "anoyes"
+    assert made.variables == {"old": "a"}
     assert made.state.context(made_tokenizer(run)) == (3, A, 7, 8)
 
 

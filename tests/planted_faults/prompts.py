@@ -194,11 +194,11 @@ def join_order_reversed(patch: Any) -> None:
 def join_gathers_old_variables(patch: Any) -> None:
     """Variables that the parent had are gathered as well."""
 
-    def child(original: Any, self: PromptState, index: int) -> PromptState:
-        made = original(self, index)
-        return replace(made, fork_point=ForkPoint(made.fork_point.text_len, frozenset()))
+    def gather(original: Any, self: PromptState, children: Any) -> PromptState:
+        made = original(replace(self, variables={}), children)
+        return replace(made, variables={**self.variables, **made.variables})
 
-    method(patch, "child", child)
+    method(patch, "_gather", gather)
 
 
 @fault
@@ -206,8 +206,7 @@ def join_appends_everything(patch: Any) -> None:
     """A join appends the children's whole texts."""
 
     def child(original: Any, self: PromptState, index: int) -> PromptState:
-        made = original(self, index)
-        return replace(made, fork_point=ForkPoint(0, made.fork_point.names))
+        return replace(original(self, index), fork_point=ForkPoint())
 
     method(patch, "child", child)
 

@@ -159,10 +159,13 @@ def test_joins_gather_what_is_new():
     first = parent.child(0).extend("A").set("x", 1, meta={"m": 1}).set("old", 5)
     second = parent.tick().child(1).extend("B").set("y", 2)
     joined = parent.join([first, second], "gather_variable")
-    assert joined.variables == {"old": 0, "x": [1, None], "y": [None, 2]}
-    assert joined.metas == {"x": [{"m": 1}, None]}
+    assert joined.variables == {"old": 0, "x": [1], "y": [2]}
+    assert joined.metas == {"x": [{"m": 1}]}
     assert joined.text() == "P"
-    assert parent.join([first, second], "concate_and_append").text() == "PAB"
+    appended = parent.join([first, second], "concate_and_append")
+    assert (appended.text(), appended.variables) == ("PAB", {"old": 0})
+    again = joined.set("x", 7).join([first, second], "gather_variable")
+    assert again.variables == {"old": 0, "x": 7, "y": [2]}
     with pytest.raises(RunError, match="join mode 'sideways'"):
         parent.join([], "sideways")
 
