@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from functools import lru_cache
 from types import CodeType, FrameType
+from typing import NamedTuple
 
 _ENTERS = dis.opmap["PUSH_EXC_INFO"]
 _IS_WITH = dis.opmap["WITH_EXCEPT_START"]
@@ -44,18 +45,32 @@ def in_try(outermost: frozenset[CodeType], own: tuple[str, ...]) -> bool:
 
 
 def _is_watched(frame: FrameType) -> bool:
-    return any(start <= frame.f_lasti < end for start, end in _watched(frame.f_code))
+    place, entries = frame.f_lasti, _table(frame.f_code)
+    for _ in range(len(entries)):
+        entry = next((e for e in entries if e.start <= place < e.start + e.length), None)
+        if entry is None or entry.is_try:
+            return entry is not None
+        place = entry.target  # what it does not keep it raises again
+    return False
+
+
+class _Entry(NamedTuple):
+    """A range of instructions, in bytes, and where an exception in it goes on."""
+
+    start: int
+    length: int
+    target: int
+    is_try: bool
 
 
 @lru_cache(maxsize=1024)
-def _watched(code: CodeType) -> tuple[tuple[int, int], ...]:
-    """Return the ranges of instructions, in bytes, that stand in a `try`."""
+def _table(code: CodeType) -> tuple[_Entry, ...]:
+    """Return the ranges that handlers watch over, each instruction in one at most."""
     found = []
     instructions = code.co_code
     for start, length, target in _entries(code.co_exceptiontable):
         is_try = instructions[target] == _ENTERS and instructions[target + 2] != _IS_WITH
-        if is_try:
-            found.append((start, start + length))
+        found.append(_Entry(start, length, target, is_try))
     return tuple(found)
 
 

@@ -35,7 +35,10 @@ class Writer(Accents):
             self.unpack, self.fork, self.fork, self.copies, self.meta, self.search, self.guard,
         ]  # fmt: skip
         nested = [self.branch, self.branch, self.loop, self.loop, self.while_loop, self.match,
-                  self.scope, self.maybe, self.exit, self.exit, self.call, self.call]  # fmt: skip
+                  self.scope, self.maybe, self.exit, self.exit, self.call, self.call,
+                  self.attempt, self.attempt]  # fmt: skip
+        if self.tries:
+            plain += [self.risk] * 4
         if self.loops:
             plain += [self.exit] * 3
         is_deep = self.depth >= MAX_DEPTH or not self.chance(0.3)
@@ -238,6 +241,57 @@ class Writer(Accents):
             self.put(f"case {pattern}:")
             self.block(self.number(1, 2))
         self.depth -= 1
+
+    def attempt(self) -> None:
+        """Write a try with handlers, an else or a finally."""
+        self.put("try:")
+        self.tries += 1
+        self.inner(self.risk)
+        self.block(self.number(1, 3))
+        self.tries -= 1
+        kinds = ["ValueError", "(KeyError, ZeroDivisionError)", "LookupError", "Exception",
+                 "json.JSONDecodeError", "lmc.errors.RunError"]  # fmt: skip
+        taken = sorted(self.draw.sample(range(len(kinds)), self.number(0, 2)))
+        for kind in (kinds[index] for index in taken):
+            self.handler(kind)
+        has_finally = self.chance(0.3)
+        if not (taken and self.chance(0.3)) and not (has_finally and self.tries):
+            self.handler("Exception")
+            taken.append(0)
+        if taken and self.chance(0.3):
+            self.put("else:")
+            self.block(self.number(1, 2))
+        if has_finally or not taken:
+            self.put("finally:")
+            self.block(1)
+
+    def handler(self, kind: str) -> None:
+        """Write a handler that may look at what it caught, or raise it again."""
+        if self.chance(0.4):
+            self.put(f"except {kind}:")
+        else:
+            name, state = self.new("e"), self.state.name
+            self.put(f"except {kind} as {name}:")
+            self.inner(lambda: self.put(self.one(
+                f"{state} += str({name})", f"{state} += f'({name})'", f"note(str({name}))",
+                f"{state} += type({name}).__name__", f"note(isinstance({name}, ValueError))",
+            )))  # fmt: skip
+        if self.tries and self.chance(0.3):
+            self.inner(lambda: self.put("raise"))
+            return
+        self.block(self.number(1, 2))
+
+    def risk(self) -> None:
+        """Write a statement that fails now and then."""
+        state, name = self.state.name, self.new("z")
+        self.put(self.one(
+            f"{name} = int({self.text(1)})", f"{name} = {self.int(1)} // ({self.int(1)} % 2)",
+            f"{name} = {self.texts(1)}[{self.int(1)} % 4]", f"{name} = {self.table(1)}['b']",
+            f"{state} += lmc.gen('n2', type=int, max_tokens=2)", f"{state} += str({state}['w0'])",
+            f"{name} = json.loads({self.text(1)})", f"{name} = risky({self.text(1)})",
+            f"if {self.flag(1)}: raise KeyError({self.text(1)})",
+            f"{state} += str(int({self.text(1)})) + {self.gen_call()[0]}",
+        ))  # fmt: skip
 
     def exit(self) -> None:
         """Leave a loop or the function."""

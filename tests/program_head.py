@@ -54,6 +54,14 @@ def facts(word) -> dict[str, int]:
     return {"a": 1}
 
 
+@lmc.tool
+def risky(word) -> int:
+    """Fails for some words."""
+    if len(word) % 3 == 1:
+        raise ValueError(f"risky {word}")
+    return len(word)
+
+
 @lmc.tool(effects="none")
 def picture(text) -> bytes:
     """Content of an image."""

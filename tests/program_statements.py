@@ -1,5 +1,6 @@
 """Statements on states for `program_generator`: what is appended, forked, copied and read."""
 
+from collections.abc import Callable
 from random import Random
 
 from program_expressions import Expressions, State
@@ -13,6 +14,7 @@ class Statements(Expressions):
         self.lines: list[str] = []
         self.depth = 0
         self.loops = 0
+        self.tries = 0
         self.budget = budget
         self.callees = callees
         self.owned: dict[str, list[str]] = {"texts": [], "ints": [], "table": []}
@@ -49,6 +51,12 @@ class Statements(Expressions):
         self.loops -= in_loop
         self.depth -= 1
         self.names, self.owned, self.states, self.results = names, owned, states, results
+
+    def inner(self, write: Callable[[], None]) -> None:
+        """Write something one level further in."""
+        self.depth += 1
+        write()
+        self.depth -= 1
 
     def statement(self) -> None:
         """Write one statement."""

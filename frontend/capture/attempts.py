@@ -148,8 +148,10 @@ class Attempts(Patterns):
             number += count
         for cell in plan.cells:
             source = merger.cells[cell].right if cell in merger.cells else Ref(cell)
-            content = _content(source, end)
-            if not _is_saved(kept, cell, content):
+            # An object of an earlier round, which no name leads to any more, is not there.
+            is_there = not isinstance(source, Ref) or source.cell in end.contents
+            content = _content(source, end) if is_there else None
+            if is_there and not _is_saved(kept, cell, content):
                 slots.append(number)
                 values.append(self.raw(source, node))
                 kept.saved[cell] = content

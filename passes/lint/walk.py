@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lmc.ir.core import Op, Value
+from lmc.ir.tries import FIRST_SLOT, num_slots, result_sources, saved_slots
 from lmc.passes.analysis import Facts
 from lmc.passes.lint.names import set_name
 
@@ -68,6 +69,8 @@ def sources_of(value: Value, facts: Facts) -> list[Value] | None:
             return [block.terminator.operands[index] for block in op.blocks]
         case "cf.for" | "cf.while":
             return _carried(op, index + (op.name == "cf.for"))
+        case "cf.try":
+            return result_sources(op, index)
         case "lm.group":
             return [op.operands[index + 1]]
         case "func.call":
@@ -218,12 +221,21 @@ def _passed_on(op: Op, position: int, facts: Facts) -> Iterable[Value] | None:
             return None
         if owner.name == "cf.if":
             return [owner.results[position]]
+        if owner.name == "cf.try":
+            return [owner.results[position + num_slots(owner) + 1]]
         # The next trip, and what follows the loop.
         is_for = owner.name == "cf.for"
         index = position - 1
         return [owner.blocks[0].arguments[index + is_for], owner.results[index]]
     if op.name in ("cf.for", "cf.while"):
         return [op.blocks[0].arguments[position]]
+    if op.name == "cf.try":
+        return [op.results[position + FIRST_SLOT - 1]]
+    if op.name == "cf.save":
+        owner = facts.owners[facts.blocks[op]]
+        while owner is not None and owner.name != "cf.try":
+            owner = facts.owners[facts.blocks[owner]]
+        return None if owner is None else [owner.results[FIRST_SLOT + saved_slots(op)[position]]]
     if op.name == "val.mutate" and op.attributes["name"] == "__setitem__" and position == 2:
         return _same_items(op, facts)
     return None

@@ -72,10 +72,8 @@ class Guard:
         self._saves.append((order, slots, held))
 
     def note_calls(self, order: Order, origins: Sequence[Origin | None]) -> None:
-        """Note what the answers of calls in the block rest on, here and in blocks around."""
+        """Note what the answers of calls in the block rest on."""
         self._calls += [(order, origin) for origin in origins if origin is not None]
-        if self._outer is not None:
-            self._outer.note_calls(order, origins)
 
     def calls_before(self, order: Order) -> list[Origin]:
         """Return what the calls of the block, and of blocks around, rest on up to a place."""
@@ -120,7 +118,10 @@ class Guard:
     def _decide(self, results: list[Slot]) -> None:
         task, failure = self._task, self.failure
         last = self._end if failure is None else failure.order
-        origins = [origin for place, origin in self._calls if place <= last]
+        calls = [(place, origin) for place, origin in self._calls if place <= last]
+        if self._outer is not None:
+            self._outer._calls += calls
+        origins = [origin for _, origin in calls]
         origin = join_origins((*origins, self._failed_by))
         raised = as_raised(failure.error) if failure is not None else None  # type: ignore[arg-type]
         slots = self._saved(last)
