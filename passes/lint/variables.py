@@ -17,7 +17,7 @@ def unset_variables(context: Context) -> Iterator[Finding]:
 
     Loops are taken to run, forks to have children. A name that the program asks for with `in`
     is left alone, and so is a read under a condition that has to do with the one under which
-    the variable is set.
+    the variable is set, or in a `try`.
     """
     asked = {op.attributes.get("name") for op in context.calls("lm.has")}
     asks_late = any(not isinstance(name, str) for name in asked)
@@ -25,6 +25,8 @@ def unset_variables(context: Context) -> Iterator[Finding]:
         name = op.attributes.get("name")
         if not isinstance(name, str) or name in asked or asks_late:
             continue
+        if any(owner.name == "cf.try" for owner in owners(op, context.facts)):
+            continue  # the program means to find out
         is_hidden = name.startswith(HIDDEN)
         names = context.names.at(op.operands[0])
         if names.possible is not None and name not in names.possible:
