@@ -102,7 +102,7 @@ class Attempts(Patterns):
         end, entry, failed = self.store, opened.entry, opened.head
         effect = end.contents[self.effect]
         own = {value for op in block.ops for value in op.results if value.type != EFFECT}
-        renamed = rename_store(end, own)
+        renamed = rename_store(end, own, entry)
         self.emit("cf.yield", [effect, *renamed], [], node)
         raised, after = Value(PY, "raised"), Value(EFFECT, "effect")
         for old, new in renamed.items():
@@ -128,7 +128,7 @@ class Attempts(Patterns):
             return
         opened: OpenTry = self.tries[-1]
         plan, kept, end = opened.plan, self.store, self._visible(opened)
-        merger = Merger(opened.head, end, self, node, plan.joined)
+        merger = Merger(opened.head, end, self, node, plan.joined, is_loop=True)
         before = dict(plan.names)
         opened.is_new |= self._update(plan, merger, opened.head, end, opened.entry)
         if opened.is_new:
