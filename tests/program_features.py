@@ -15,7 +15,8 @@ NODES: dict[type[ast.AST], str] = {
     ast.Match: "match", ast.BoolOp: "short circuit", ast.IfExp: "conditional expression",
     ast.ListComp: "list comprehension", ast.SetComp: "set comprehension",
     ast.DictComp: "dict comprehension", ast.GeneratorExp: "generator", ast.Assert: "assert",
-    ast.Raise: "raise", ast.JoinedStr: "f-string", ast.Starred: "starred item",
+    ast.Raise: "raise", ast.Try: "try", ast.ExceptHandler: "handler",
+    ast.JoinedStr: "f-string", ast.Starred: "starred item",
     ast.Slice: "slice", ast.Delete: "del",
 }  # fmt: skip
 METHODS = {
