@@ -287,7 +287,8 @@ def scalars(shape: Shape, side: Abstract, emitter: Emitter, node: ast.AST) -> li
         case PlainShape():
             return [emitter.raw(side, node)]
         case PackedShape():
-            if not is_opaque(side) and kind_of(side) in (TEXT, PY):
+            is_missing = isinstance(side, Undefined)
+            if not (is_opaque(side) or is_missing) and kind_of(side) in (TEXT, PY):
                 text = emitter.raw(side, node)
                 side = Pieces((Piece("text", node, text),))  # type: ignore[arg-type]
             return [emitter.raw(emitter.pack(side, node, is_forced=True), node)]

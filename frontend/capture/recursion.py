@@ -338,6 +338,10 @@ class Recursion(Objects):
     def _apply_summary(self, summary: Summary, ports: Ports, node: ast.AST) -> Abstract:
         if summary.result is None:
             raise NothingKnown
+        if self.tries and summary.changed:
+            # What it had done before it failed would be lost to the handlers.
+            self.fail(node, "a recursive helper that changes states is called in a try",
+                      "catch inside the helper, or use a loop")  # fmt: skip
         operands = [self.store.contents[self.effect]]
         operands += [self.content(place, node) for place in ports.places]
         if isinstance(summary.result, Tuple):
