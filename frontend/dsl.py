@@ -4,15 +4,27 @@ Names and parameters follow the reference frontend, so that its programs run aft
 one import line. A parameter left out (None) is unset; 0, 0.0, "" and [] are values.
 """
 
+import functools
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypedDict, TypeVar, Unpack, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    overload,
+)
 
 from lmc.errors import UsageError
 from lmc.frontend.schema import type_text
 from lmc.ir import expressions as ex
-from lmc.ir.decode_params import check_together
+from lmc.ir.decode_params import check_param, check_together
 from lmc.ir.reasoning import REASONING
 
 if TYPE_CHECKING:
@@ -33,6 +45,8 @@ class PillowImage(Protocol):
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 TYPE_NAMES = {int: "int", float: "float", bool: "bool", str: "str"}
 ROLES = ("system", "user", "assistant")
@@ -45,11 +59,28 @@ GEN_ORDER = (
 """Parameters that gen takes by position, in the reference frontend's order."""
 SHORT_ORDER = tuple(key for key in GEN_ORDER[: GEN_ORDER.index("dtype")] if key != "min_tokens")
 """Those of gen_int and gen_string."""
+SHORT_PARAMS = (*SHORT_ORDER, "min_tokens", "repetition_penalty", "logit_bias", "seed", "regex")
+"""All that these take by name."""
 
 token_length_normalized = "token_length_normalized"
 greedy_token_selection = "greedy_token_selection"
 unconditional_likelihood_normalized = "unconditional_likelihood_normalized"
 total_likelihood = "total_likelihood"
+
+
+def _named(function: Callable[P, R]) -> Callable[P, R]:
+    """Refuse parameters that a word of the language does not have, with a remedy."""
+    known = list(inspect.signature(function).parameters)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **params: P.kwargs) -> R:
+        for key in params:
+            if key not in known:
+                message, hint = ex.unknown_parameter(function.__name__, key, known)
+                raise UsageError(message, hint=hint)
+        return function(*args, **params)
+
+    return call
 
 
 class GenParams(TypedDict, total=False):
@@ -179,6 +210,7 @@ def gen(
 ) -> ex.Gen[list[str]]: ...
 
 
+@_named
 def gen(
     name: str | None = None,
     max_tokens: int | None = None,
@@ -238,7 +270,9 @@ def gen(
         "json_schema": json_schema, "type": kind,
     }  # fmt: skip
     own = {key: value for key, value in given.items() if value is not None}
-    check_together({key: own[key] for key in ("regex", "json_schema", "type") if key in own})
+    for key, value in own.items():
+        check_param(key, value)
+    check_together(own)
     return ex.Gen(name, own)
 
 
@@ -258,10 +292,15 @@ def _short(word: str, kind: type, values: tuple[Any, ...], params: dict[str, Any
     given = dict(zip(SHORT_ORDER, values, strict=False))
     for name in given.keys() & params.keys():
         raise TypeError(f"{word}() got multiple values for argument {name!r}")
+    for name in params:
+        if name not in SHORT_PARAMS:
+            message, hint = ex.unknown_parameter(word, name, SHORT_PARAMS)
+            raise UsageError(message, hint=hint)
     options: dict[str, Any] = {**given, **params, "dtype": kind}
     return gen(**options)
 
 
+@_named
 def select(
     name: str | None = None,
     choices: Sequence[str] | None = None,

@@ -157,3 +157,13 @@ NO_VALUE = "this generation was not appended to the state"
 NO_VALUE_HINT = "append it first: s += it"
 UNNAMED_KEY = "an unnamed generation can only be read, from the state that it was appended to"
 UNNAMED_HINT = "give it a name"
+
+
+def unknown_parameter(word: str, key: str, known: Iterable[str]) -> tuple[str, str]:
+    """Return the message and the hint of a call with a parameter that its word does not have."""
+    from difflib import get_close_matches
+
+    names = list(known)
+    close = get_close_matches(key, names, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(names)}"
+    return f"{word} has no parameter '{key}'", hint

@@ -7,6 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence, Si
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar, cast, overload
 
+from lmc.argument_types import check_arguments
 from lmc.errors import LmcError, UsageError
 from lmc.ir.expressions import RUN_PARAMS
 
@@ -81,6 +82,7 @@ class Runnable(Generic[R]):
                     f"program '{self.name}' has no argument '{name}'",
                     hint=f"its signature is {self.name}{self.__signature__}",
                 )
+        check_arguments(self.name, self.__signature__, arguments)
         made = copy.copy(self)
         made.__lmc_fixed__ = {**self.__lmc_fixed__, **arguments}
         left = [item for name, item in parameters.items() if name not in arguments]
@@ -142,6 +144,7 @@ class Runnable(Generic[R]):
 
     def _run(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         request = self._request(args, keywords, "stream")
+        check_arguments(self.name, self.__signature__, request.bound)
         is_streamed = request.options.pop("stream", False)
         runner, options = self._prepared(request)
         if is_streamed:
@@ -160,6 +163,7 @@ class Runnable(Generic[R]):
         import asyncio
 
         request = self._request(args, keywords)
+        check_arguments(self.name, self.__signature__, request.bound)
         # Opening a model or compiling takes long at first.
         runner, options = await asyncio.to_thread(self._prepared, request)
         return await runner.start(request.bound, is_streamed=False, **options)
@@ -277,18 +281,21 @@ class Runnable(Generic[R]):
         )
 
     def _bind_item(self, number: int, item: Any) -> dict[str, Any]:
+        if not isinstance(item, (Mapping, list, tuple)):
+            raise UsageError(
+                f"item {number} of the batch is {type(item).__name__}",
+                hint="give a dict of arguments by name, or a tuple of them by position",
+            )
         try:
             if isinstance(item, Mapping):
-                return self._bind((), cast("Mapping[str, Any]", item))
-            if isinstance(item, (list, tuple)):
-                return self._bind(cast("Sequence[Any]", item), {})
+                bound = self._bind((), cast("Mapping[str, Any]", item))
+            else:
+                bound = self._bind(cast("Sequence[Any]", item), {})
+            check_arguments(self.name, self.__signature__, bound)
         except LmcError as error:
             error.message = f"item {number} of the batch: {error.message}"
             raise
-        raise UsageError(
-            f"item {number} of the batch is {type(item).__name__}",
-            hint="give a dict of arguments by name, or a tuple of them by position",
-        )
+        return bound
 
     def _counted(
         self, pairs: "Generator[tuple[int, Any], None, None]", batch: Iterable[BatchItem]

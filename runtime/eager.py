@@ -191,6 +191,9 @@ class Context:
             told = told_error(error) or told
             if told is None:
                 told = RunError(f"{type(error).__name__}: {error}")
+            if type(told) is UsageError and told.location is None:
+                # A word of the language that the body used wrongly: an error of its run.
+                told = RunError(told.message, hint=told.hint)
             if told.location is None:
                 told.location = raised_at(error, self.run.folder)
             if told is error:

@@ -43,6 +43,7 @@ from lmc.ir.expressions import (
     SELECT_PARAMS,
     UNNAMED_HINT,
     UNNAMED_KEY,
+    unknown_parameter,
 )
 from lmc.ir.reasoning import REASONING_NAME, SPLIT_REASONING
 from lmc.ir.types import BOOL, FLOAT, INT, META, PY, STATE, TEXT, Attr, Type, list_of
@@ -186,6 +187,7 @@ class PieceBuilder(Expressions):
 
     def _select(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
         if "choices" not in given:
+            self._params(word, given, SELECT_PARAMS, ("name", "choices"))
             self.fail(node, "select needs choices", 'select("name", choices=["a", "b"])')
         if word == "gen":
             # The other parameters of gen have no meaning for a choice, as in the reference.
@@ -219,8 +221,7 @@ class PieceBuilder(Expressions):
             if key in apart:
                 continue
             if key not in known:
-                self._refuse(node, f"{word} has no parameter '{key}'",
-                             f"it has: name, {', '.join(known)}")  # fmt: skip
+                self._refuse(node, *unknown_parameter(word, key, ("name", *apart, *known)))
             value = self._type_param(node) if key == "type" else self._static_param(key, node)
             if value is MISSING:
                 dynamic[key] = self.data(node)

@@ -1,0 +1,144 @@
+"""Wrong words and wrong arguments are told at once, alike in eager and compiled runs."""
+
+import enum
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+import lmc
+from lmc.errors import LmcError, UsageError
+from lmc.frontend.load import load_module
+
+MODES = ("eager", "compiled")
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    return request.param
+
+
+def program_of(tmp_path: Path, body: str):
+    """Return the program of a file whose body begins at line 6."""
+    path = tmp_path / "wrong.py"
+    path.write_text(f"import lmc\n\n\n@lmc.function\ndef p(s):\n{body}", encoding="utf-8")
+    return load_module(path).p
+
+
+@pytest.mark.parametrize(
+    ("call", "message", "remedy"),
+    [
+        ('lmc.gen("a", max_toks=3)', "gen has no parameter 'max_toks'", "'max_tokens'"),
+        ('lmc.gen("a", stopp="x")', "gen has no parameter 'stopp'", "'stop'"),
+        ('lmc.gen("a", zzz=3)', "gen has no parameter 'zzz'", "it has: name"),
+        ('lmc.gen_int("a", tempature=0)', "gen_int has no parameter 'tempature'", "'temperature'"),
+        ('lmc.gen_string("a", regx="a")', "gen_string has no parameter 'regx'", "'regex'"),
+        ('lmc.select("a", chioces=["b"])', "select has no parameter 'chioces'", "'choices'"),
+        ('lmc.select("a", ["b"], method="x")', "select has no parameter 'method'", "choices_"),
+    ],
+)
+def test_unknown_parameter_is_told_with_a_remedy(tmp_path, mode, call, message, remedy):
+    program = program_of(tmp_path, f'    s += "x"\n    s += "y" + {call}\n')
+    with pytest.raises(LmcError) as caught:
+        program.run(backend="oracle", mode=mode)
+    assert caught.value.message == message
+    assert remedy in caught.value.hint
+    assert caught.value.location.line == 7
+
+
+@pytest.mark.parametrize(
+    "given",
+    ["temperature=-1", 'max_tokens="9"', "top_p=2", "n=0", 'stop=[""]', "logit_bias=3",
+     "min_tokens=5, max_tokens=2", 'stop_regex="("', "seed=0.5", "ignore_eos=1"],
+)  # fmt: skip
+def test_wrong_constant_is_told_where_the_call_is_written(tmp_path, mode, given):
+    """Not where the call is appended, which may be later or never."""
+    body = f'    later = lmc.gen("a", {given})\n    s += "x"\n    s += "y" + later\n'
+    with pytest.raises(LmcError) as caught:
+        program_of(tmp_path, body).run(backend="oracle", mode=mode)
+    assert caught.value.location.line == 6
+
+
+class Colour(enum.Enum):
+    RED = "red"
+
+
+class Number:
+    """A whole number of another package."""
+
+    def __init__(self, value):
+        self.value = value
+
+    def __index__(self):
+        return self.value
+
+    def __float__(self):
+        return float(self.value)
+
+
+@lmc.function
+def typed(
+    s,
+    n: int = 0,
+    x: float = 0.0,
+    t: str = "",
+    flag: bool = False,
+    words: list[str] = (),  # type: ignore[assignment]
+    table: dict[str, int] = None,  # type: ignore[assignment]  # noqa: RUF013
+    kind: Literal["a", "b"] = "a",
+    maybe: int | None = None,
+    colour: Colour = None,  # type: ignore[assignment]
+    free=None,
+):
+    s += "x"
+
+
+WRONG = [
+    ("n", "3"), ("n", 2.5), ("n", None), ("n", [1]), ("x", "2"), ("x", None), ("x", [1.0]),
+    ("t", 5), ("t", None), ("t", ["a"]), ("t", b"a"), ("flag", "yes"), ("flag", 0.5),
+    ("words", "abc"), ("words", 3), ("words", {"a": 1}), ("words", ["a", 2]), ("words", None),
+    ("table", [("a", 1)]), ("table", "a"), ("table", 3), ("maybe", "1"), ("maybe", 1.5),
+    ("kind", "c"),
+]  # fmt: skip
+RIGHT = [
+    ("n", 3), ("n", True), ("n", Number(4)), ("x", 2), ("x", 2.5), ("x", Number(1)), ("t", "a"),
+    ("flag", True), ("flag", 1), ("words", ["a"]), ("words", ("a", "b")), ("words", []),
+    ("table", {"a": 1}), ("table", None), ("maybe", None), ("maybe", 3), ("colour", "red"),
+    ("free", object), ("free", [1]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), WRONG)
+def test_wrong_argument_is_refused_before_the_run(mode, name, value):
+    """In every way of running, with the argument's name and both kinds."""
+    for run in (
+        lambda: typed.run(**{name: value}, backend="oracle", mode=mode),
+        lambda: typed.run(**{name: value}, backend="oracle", mode=mode, stream=True),
+        lambda: typed.run_batch([{}, {name: value}], backend="oracle", mode=mode),
+        lambda: typed.bind(**{name: value}),
+    ):
+        with pytest.raises(UsageError, match=f"argument '{name}' must be") as caught:
+            run()
+        assert type(value).__name__ in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "value"), RIGHT)
+def test_argument_that_may_be_meant_is_taken(name, value):
+    """Numbers of other packages, tuples, subclasses, what is not annotated plainly."""
+    assert typed.run(**{name: value}, backend="oracle", mode="eager").text() == "x"
+
+
+def test_wrong_item_of_a_batch_is_named():
+    """By its place."""
+    with pytest.raises(UsageError, match="item 1 of the batch: program 'typed': argument 'n'"):
+        typed.run_batch([{"n": 1}, {"n": "2"}], backend="oracle")
+
+
+@lmc.function
+def caller(s):
+    """Calls a program with what its annotation does not say: Python's own rules hold there."""
+    s += typed(n="3").text()
+
+
+def test_nested_calls_follow_python(mode):
+    assert caller.run(backend="oracle", mode=mode).text() == "x"
