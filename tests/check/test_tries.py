@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import lmc
 from lmc.checking.program import check_program
 from lmc.codegen.lower import lower
-from lmc.errors import RunError
+from lmc.errors import CaptureError, RunError
 from lmc.frontend.load import load_programs
 
 PROGRAMS = load_programs(Path(__file__).parent / "tries.py")
@@ -96,6 +96,28 @@ def test_a_call_that_failed_before_the_try_ends_the_run(options) -> None:
 def test_what_was_appended_before_a_call_that_fails_stays(options) -> None:
     made = progress.run(backend=lmc.Oracle({"g": "gg", "n": "1234567"}), seed=1, **options)
     assert made.value == f"abggc[the int was cut before it was complete: {made.value[-3]!r}]"
+
+
+def down(s, n):
+    """Changes a state, calls itself, fails in the end."""
+    s += f"{n}"
+    if n == 0:
+        raise ValueError("zero")
+    down(s, n - 1)
+
+
+@lmc.function
+def recursive(s, n: int):
+    """What `down` had appended would be lost."""
+    try:
+        down(s, n)
+    except ValueError:
+        s += "z"
+
+
+def test_a_recursive_helper_in_a_try_is_a_graph_break() -> None:
+    with pytest.raises(CaptureError, match="recursive helper"):
+        recursive.trace()
 
 
 @lmc.tool

@@ -463,6 +463,23 @@ def loop_else(s, x: str):
 
 
 @lmc.function
+def pieces(s, x: str):
+    """Pieces under a name that only one path binds."""
+    try:
+        n = int(x)
+        try:
+            m = n // (len(x) - 1)
+        except ZeroDivisionError:
+            q = lmc.gen("w", max_tokens=2) if x == "5" else lmc.gen("w", max_tokens=3)
+            s += "a" + q
+            m = len(s[q]) + int("a" + x)
+        s += f"b{m}"
+    except ValueError as e:
+        s += f"c{e}"
+    return s.text()
+
+
+@lmc.function
 def deep(s, x: str):
     """finally that fails itself."""
     try:
