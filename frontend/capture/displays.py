@@ -154,10 +154,12 @@ class Displays(Members):
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
         ]
-        kind = self._common_kind([value for _, value in pairs], node) if pairs else VOID
+        is_named = all(isinstance(k, Known) and type(k.value) is str for k, _ in pairs)
+        is_record = is_named and len({kind_of(value) == OBJECT for _, value in pairs}) == 2
+        kind = VOID if is_record else self._common_kind([value for _, value in pairs], node)
         operands = [item for key, value in pairs
                     for item in (self.read(key, node), self.held(value, node))]  # fmt: skip
-        if all(isinstance(key, Known) and type(key.value) is str for key, _ in pairs):
+        if is_named:
             fields = {key.value: value for key, value in pairs if isinstance(key, Known)}
             return self.keep_dict(operands, fields, kind, node)
         made = self.emit("val.dict", operands, [DICT], node)[0]

@@ -34,6 +34,7 @@ from lmc.frontend.capture.values import (
     Undefined,
     has_states,
     ir_type,
+    record_of,
     type_of_plain,
 )
 from lmc.ir.core import Block, Op, Value
@@ -335,6 +336,8 @@ def kind_of(abstract: Abstract) -> Type:
             return CALLED
         case Packed(kind=kind):
             return kind
+        case Tuple(items) if any(kind_of(item) == OBJECT for item in items):
+            return record_of({number: kind_of(item) for number, item in enumerate(items)})
         case _:
             return PY
 

@@ -25,6 +25,7 @@ from lmc.frontend.capture.values import (
     PackedKind,
     Pieces,
     Plain,
+    RecordKind,
     Ref,
     Tuple,
     TypeOf,
@@ -351,6 +352,8 @@ class Expressions(Displays):
                     return container.items[index.value]
                 self.fail(node, f"the tuple has {len(container.items)} item(s)", "check the index")
         kind = kind_of(container)
+        if isinstance(container, (Ref, Element)) and isinstance(kind, RecordKind):
+            return self.field_of(container, index, node)
         if isinstance(container, (Ref, Element)) and has_states(kind):
             return self.element(container, index, node)
         if not isinstance(container, (Known, Plain, Ref, Element, Tuple)):
@@ -373,6 +376,8 @@ class Expressions(Displays):
             operands = [self.members(container, node), self.raw(index, node)]
             return self.numbered(self.emit("val.index", operands, [INT], node)[0])
         made = Element(container, index, kind)
+        if isinstance(kind, RecordKind) and type(kind.fields[0][0]) is int:
+            return self.tuple_of(self.content(made, node), made, node)
         if isinstance(kind, PackedKind):
             return Packed(kind, self.content(made, node))
         return self.unpack_called(made, node) if kind == CALLED else made

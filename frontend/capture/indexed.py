@@ -6,9 +6,11 @@ for one state are no trouble. The IR is harder to optimise, so it is the second 
 """
 
 import ast
+from collections.abc import Callable
 
 from lmc.frontend.capture.control import ControlFlow
 from lmc.frontend.capture.emitter import kind_of
+from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.values import (
     FAMILY,
     OBJECT,
@@ -17,10 +19,15 @@ from lmc.frontend.capture.values import (
     Element,
     Known,
     Plain,
+    RecordKind,
     Ref,
+    Tuple,
+    has_states,
+    ir_type,
+    join_kinds,
 )
 from lmc.ir.core import Value
-from lmc.ir.types import INT, PY, STATE, list_of
+from lmc.ir.types import INT, PY, STATE, Type, list_of
 
 
 class IndexedStates(ControlFlow):
@@ -48,7 +55,62 @@ class IndexedStates(ControlFlow):
             assert isinstance(item, Element)
             self.check_usable(item, node)
             return self.raw(item.index, node)
+        if isinstance(item, Tuple) and isinstance(kind_of(item), RecordKind):
+            values = [self.held(part, node) for part in item.items]
+            return self.emit("val.tuple", values, [PY], node)[0]
         return self.content(item, node)
+
+    def field_of(self, record: Ref | Element, key: Abstract, node: ast.AST) -> Abstract:
+        """Return a field of a record."""
+        kind = kind_of(record)
+        assert isinstance(kind, RecordKind)
+        wanted = kind.field(key.value) if isinstance(key, Known) else None
+        if wanted is None:
+            self.fail(node, "a field of a tuple or dict with states is known by a constant alone",
+                      "name a field that it has")  # fmt: skip
+        operands = [self.content(record, node), self.raw(key, node)]
+        made = self.emit("val.index", operands, [ir_type(wanted)], node)[0]
+        return self._of_kind(made, wanted, record)
+
+    def _of_kind(self, value: Value, kind: Type, record: Abstract) -> Abstract:
+        if kind == OBJECT:
+            return self.numbered(value)
+        if not has_states(kind):
+            return self.borrowed(value, cells_of(record))
+        cell = Cell(kind, external="a list in a tuple or dict with states")
+        self.store.contents[cell] = value
+        return Ref(cell)
+
+    def tuple_of(self, value: Value, record: Ref | Element, node: ast.AST) -> Tuple:
+        """Return the items of a tuple that a container holds."""
+        kind = kind_of(record)
+        assert isinstance(kind, RecordKind)
+        kinds = [ir_type(item) for _, item in kind.fields]
+        made = self.emit("val.unpack", [value], kinds, node)
+        pairs = zip(made, kind.fields, strict=True)
+        return Tuple(tuple(self._of_kind(item, wanted, record) for item, (_, wanted) in pairs))
+
+    def set_field(self, record: Abstract, key: Abstract, value: Abstract, node: ast.AST) -> None:
+        """Carry out `record[key] = value`."""
+        kind = kind_of(record)
+        if not isinstance(kind, RecordKind) or not isinstance(key, Known):
+            self.fail(node, "a dict with states and plain data takes constant keys alone",
+                      "keep the states in a dict of their own")  # fmt: skip
+        wanted = join_kinds(kind.field(key.value) or kind_of(value), kind_of(value))
+        if wanted is None:
+            self.fail(node, "a field holds a state on one path and plain data on another",
+                      "use two fields")  # fmt: skip
+        if kind.field(key.value) is None and not isinstance(record, Ref):
+            self.fail(node, "a new field of a dict with states in a list",
+                      "make it when the dict is made")  # fmt: skip
+        operands = [self.content(record, node), self.raw(key, node), self.held(value, node)]
+        made, _ = self.emit("val.mutate", operands, [PY, PY], node, name="__setitem__")
+        if isinstance(record, Ref):
+            record.cell.kind = kind.with_field(key.value, wanted)
+        self.write(record, made, node)
+        self.add_member(value, record, node)
+
+    add_member: Callable[[Abstract, Abstract, ast.AST], None]
 
     def members(self, place: Abstract, node: ast.AST) -> Value:
         """Return the list of a container's members."""

@@ -9,6 +9,7 @@ from lmc.frontend.capture.emitter import kind_of
 from lmc.frontend.capture.environment import Environment
 from lmc.frontend.capture.frame import MISSING
 from lmc.frontend.capture.values import (
+    OBJECT,
     Abstract,
     Cell,
     Known,
@@ -16,6 +17,7 @@ from lmc.frontend.capture.values import (
     Tuple,
     dict_of,
     has_states,
+    record_of,
 )
 from lmc.ir.core import Value
 from lmc.ir.types import DICT, PY, Type, list_of
@@ -199,6 +201,14 @@ class Members(Environment):
         self, operands: list[Value], fields: dict[str, Abstract], kind: Type, node: ast.AST
     ) -> Ref:
         """Wrap a new dict of keys and values."""
+        if len({kind_of(value) == OBJECT for value in fields.values()}) == 2:
+            record = record_of({key: kind_of(value) for key, value in fields.items()})
+            made = self.emit("val.dict", operands, [PY], node)[0]
+            cell = Cell(record)
+            self.store.contents[cell] = made
+            for value in fields.values():
+                self.add_member(value, Ref(cell), node)
+            return Ref(cell)
         made = self.emit("val.dict", operands, [DICT], node)[0]
         cell = Cell(dict_of(kind) if has_states(kind) or not operands else DICT)
         self.store.contents[cell] = made

@@ -17,6 +17,7 @@ from lmc.frontend.capture.values import (
     Broken,
     Builtin,
     Called,
+    Cell,
     Element,
     HostObject,
     Known,
@@ -26,6 +27,7 @@ from lmc.frontend.capture.values import (
     Pieces,
     Plain,
     ProgramRef,
+    RecordKind,
     Ref,
     Tuple,
     TypeOf,
@@ -213,7 +215,8 @@ class Methods(States):
             "sorted", [place], {k.arg or "": k.value for k in node.keywords}, node
         )
         self.check_not_iterated(place, node)
-        self.write(place, self.read(found, node), node)
+        self.forget_slots(root_cell(place), node)
+        self.write(place, self.content(found, node), node)
         return Known(None)
 
     def mutate(
@@ -248,7 +251,9 @@ class Methods(States):
     def _mutate_states(
         self, place: Abstract, name: str, arguments: list[Abstract], node: ast.AST
     ) -> Abstract:
-        if name not in ("pop", "clear", "reverse"):
+        if name == "insert" and len(arguments) == 2:
+            return self._insert_state(place, *arguments, node)
+        if name not in ("pop", "clear", "reverse", "__delitem__"):
             self.fail(node, f"'{name}' on a collection of states cannot be captured",
                       "use append, extend, pop, indexing")  # fmt: skip
         base = self.content(place, node)
@@ -264,6 +269,22 @@ class Methods(States):
         result.hint = "popped"
         return taken
 
+    def _insert_state(
+        self, place: Abstract, index: Abstract, item: Abstract, node: ast.AST
+    ) -> Abstract:
+        kind = join_kinds(kind_of(place), list_of(kind_of(item)))
+        if kind is None:
+            self.fail(node, "states and plain data in one list cannot be captured",
+                      "keep the states in a list of their own")  # fmt: skip
+        base = self.content(place, node)
+        operands = [base, self.read(index, node), self.held(item, node)]
+        made, _ = self.emit("val.mutate", operands, [ir_type(kind), PY], node, name="insert")
+        self.forget_slots(root_cell(place), node)
+        self._widen(place, kind)
+        self.write(place, made, node)
+        self.add_member(item, place, node)
+        return Known(None)
+
     def _taken(
         self, base: Value, index: list[Value], element: Type, place: Abstract, node: ast.AST
     ) -> Abstract:
@@ -272,6 +293,11 @@ class Methods(States):
         value = self.emit("val.index", [base, at[0]], [ir_type(element)], node)[0]
         if element == OBJECT:
             return self.numbered(value)
+        if isinstance(element, RecordKind):
+            cell = Cell(element, "popped")
+            self.store.contents[cell] = value
+            is_tuple = type(element.fields[0][0]) is int
+            return self.tuple_of(value, Ref(cell), node) if is_tuple else Ref(cell)
         if element == CALLED:
             pair = self.emit("val.unpack", [value], [Type("state"), PY], node)
             state = self.fresh(pair[0], external="the state of a program that has ended")
@@ -356,6 +382,9 @@ class Methods(States):
         if not isinstance(place, (Ref, Element)):
             self.fail(node, f"{describe(place)} takes no items", "use a list or dict")
         kinds = kind_of(place), kind_of(value)
+        if isinstance(kinds[0], RecordKind):
+            self.set_field(place, key, value, node)
+            return
         if not any(map(has_states, kinds)):
             if kinds[0].name == "list":
                 self.check_not_iterated(place, node)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from lmc.frontend.capture.values import Abstract, Cell, Element, Ref, Tuple
+from lmc.frontend.capture.values import OBJECT, Abstract, Cell, Element, Ref, Tuple
 from lmc.ir.core import Value
 
 Key = tuple[int, str]
@@ -80,7 +80,8 @@ def cells_of(abstract: Abstract) -> list[Cell]:
     if isinstance(abstract, Ref):
         return [abstract.cell]
     if isinstance(abstract, Element):
-        return [root_cell(abstract)]
+        # A state by number is plain data: it is no part of the list of all states.
+        return [] if abstract.kind == OBJECT else [root_cell(abstract)]
     if isinstance(abstract, Tuple):
         return [cell for item in abstract.items for cell in cells_of(item)]
     return []

@@ -42,6 +42,28 @@ class PackedKind(Type):
     ids: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RecordKind(Type):
+    """Kind of tuples, and of dicts with constant keys, that hold states beside plain data."""
+
+    fields: tuple[tuple[int | str, Type], ...] = ()
+
+    def field(self, key: Any) -> Type | None:
+        """Return the kind of a field, None where there is no such field."""
+        found = [kind for name, kind in self.fields if name == key and type(name) is type(key)]
+        return found[0] if found else None
+
+    def with_field(self, key: int | str, kind: Type) -> "RecordKind":
+        """Return the kind with another kind in a field, or one field more."""
+        fields = dict(self.fields) | {key: kind}
+        return RecordKind("record", fields=tuple(fields.items()))
+
+
+def record_of(fields: dict[Any, Type]) -> RecordKind:
+    """Return the kind of records with these fields."""
+    return RecordKind("record", fields=tuple(fields.items()))
+
+
 def dict_of(element: Type) -> Type:
     """Return the kind of dicts whose values capture follows (states among them)."""
     return Type("dict", element)
@@ -49,7 +71,7 @@ def dict_of(element: Type) -> Type:
 
 def has_states(kind: Type) -> bool:
     """Whether values of a kind are or hold states, or functions and pieces of the language."""
-    if kind in (STATE, CALLED, OBJECT) or isinstance(kind, PackedKind):
+    if kind in (STATE, CALLED, OBJECT) or isinstance(kind, (PackedKind, RecordKind)):
         return True
     return kind.element is not None and has_states(kind.element)
 
@@ -62,7 +84,7 @@ def ir_type(kind: Type) -> Type:
         return list_of(STATE)
     if kind == OBJECT:
         return INT
-    if kind in (CALLED, VOID, FAMILY) or isinstance(kind, PackedKind):
+    if kind in (CALLED, VOID, FAMILY) or isinstance(kind, (PackedKind, RecordKind)):
         return PY
     if kind.name == "list" and kind.element is not None:
         return list_of(ir_type(kind.element))
@@ -84,12 +106,22 @@ def join_kinds(left: Type, right: Type) -> Type | None:
         return right
     if isinstance(left, PackedKind) and isinstance(right, PackedKind):
         return PackedKind("packed", ids=tuple(sorted({*left.ids, *right.ids})))
+    if isinstance(left, RecordKind) and isinstance(right, RecordKind):
+        return _join_records(left, right)
     if left.name == right.name and left.element and right.element:
         element = join_kinds(left.element, right.element)
         return None if element is None else Type(left.name, element)
     if has_states(left) or has_states(right):
         return None
     return DICT if left.name == right.name == "dict" else PY
+
+
+def _join_records(left: RecordKind, right: RecordKind) -> Type | None:
+    if [key for key, _ in left.fields] != [key for key, _ in right.fields]:
+        return None
+    fields = {key: join_kinds(kind, right.field(key) or VOID) for key, kind in left.fields}
+    known = {key: kind for key, kind in fields.items() if kind is not None}
+    return record_of(known) if len(known) == len(fields) else None
 
 
 @dataclass(eq=False, slots=True)

@@ -33,11 +33,6 @@ BREAKS = {
     "written_small.is_tests": "a function is used where plain data is needed",
     "written_small.lists_aliased": "this value may have been changed by another name",
     "written_small.type_tests": "cannot be captured",
-    "written_states.extended": "on a collection of states cannot be captured",
-    "written_states.pool": "this value may have been changed by another name",
-    "written_states.scored_beam": "a state is used where plain data is needed",
-    "written_states.tree_in_dicts": "states and plain data in one list cannot be captured",
-    "written_states.tuples_of_states": "a state is used where plain data is needed",
     "written_values.byte_values": "has no form in a program",
     "written_values.sort_keys": "max with a key takes one list here",
 }  # fmt: skip

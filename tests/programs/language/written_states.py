@@ -369,3 +369,85 @@ def extended(s, n: int):
         x += str(i)
     del b[0]
     return [x.text() for x in b]
+
+
+@lmc.function
+def beam_with_scores(s, width: int, depth: int):
+    """A beam of (score, state) pairs, cut each round."""
+    beam = [(0, s)]
+    for level in range(min(abs(depth), 2)):
+        found = []
+        for score, state in beam:
+            for i, child in enumerate(state.fork(2)):
+                child += f"{level}.{i}" + lmc.gen("step", max_tokens=1, temperature=1.0)
+                found.append((score + len(child["step"]), child))
+        found = sorted(found, key=lambda pair: pair[0], reverse=True)
+        beam = found[: min(abs(width), 2) + 1]
+    best_score, best = beam[0]
+    best += "." + lmc.gen("end", max_tokens=1)
+    return best_score, best.text(), len(beam)
+
+
+@lmc.function
+def search_tree(s, n: int):
+    """Nodes in a list, changed in place."""
+    nodes = [{"state": s.copy(), "visits": 0, "name": "root"}]
+    for i in range(min(abs(n), 3)):
+        node = min(nodes, key=lambda item: item["visits"])
+        node["visits"] += 1
+        child = node["state"].copy()
+        child += f"{i}" + lmc.gen("move", max_tokens=1)
+        nodes.append({"state": child, "visits": 0, "name": child["move"]})
+    for node in nodes:
+        node["state"] += "!"
+    return [(node["name"], node["visits"], node["state"].text()) for node in nodes]
+
+
+@lmc.function
+def work_list(s, n: int):
+    """A stack of (depth, state) pairs."""
+    stack = [(0, s.copy())]
+    out = []
+    while stack and len(out) < 5:
+        depth, state = stack.pop()
+        state += f"{depth}" + lmc.gen("w", max_tokens=1)
+        out.append(state.text())
+        if depth < min(abs(n), 2):
+            for child in state.fork(2):
+                stack.append((depth + 1, child))
+    return out
+
+
+@lmc.function
+def players(s, names: list[str]):
+    """A record per player, passed to a helper."""
+    table = [{"name": name + ".", "state": s.copy(), "score": 0} for name in names]
+    for turn in range(2):
+        for player in table:
+            take_turn(player, turn)
+    return {player["name"]: player["score"] for player in table}
+
+
+def take_turn(player, turn):
+    """Change a record."""
+    player["state"] += f"{player['name']} {turn}: " + lmc.gen("say", max_tokens=1)
+    player["score"] += len(player["state"]["say"])
+
+
+@lmc.function
+def returned_pair(s, n: int):
+    """A helper that returns a state and a score, the best kept."""
+    best, best_score = s, -1
+    for i in range(min(abs(n), 3)):
+        child, score = scored(s, i)
+        if score > best_score:
+            best, best_score = child, score
+    best += "chosen"
+    return best.text(), best_score
+
+
+def scored(s, i):
+    """A copy and its score."""
+    child = s.copy()
+    child += f"{i}" + lmc.gen("c", max_tokens=1)
+    return child, len(child["c"])
