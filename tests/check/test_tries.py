@@ -29,7 +29,7 @@ def test_every_mode_runs_alike(name: str) -> None:
     parameters = inspect.signature(program.__lmc_function__).parameters
     strategies = {key: made for key, made in STRATEGIES.items() if key in parameters}
     report = check_program(
-        program, strategies=strategies, examples=25, rounds=1, reduce=False, call_host=True
+        program, strategies=strategies, examples=40, rounds=1, reduce=False, call_host=True
     )
     assert report.is_equal, report
     if name not in ONE_ARM:

@@ -470,7 +470,7 @@ def pieces(s, x: str):
         try:
             m = n // (len(x) - 1)
         except ZeroDivisionError:
-            q = lmc.gen("w", max_tokens=2) if x == "5" else lmc.gen("w", max_tokens=3)
+            q = lmc.gen("w", max_tokens=2) if x > "4" else lmc.gen("w", max_tokens=3)
             s += "a" + q
             m = len(s[q]) + int("a" + x)
         s += f"b{m}"
