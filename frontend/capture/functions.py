@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any
 
 from lmc.errors import CaptureError
+from lmc.frontend.capture.emitter import kind_of
 from lmc.frontend.capture.frame import MISSING, Frame, is_generator, local_names
 from lmc.frontend.capture.host_calls import module_name
 from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_of
@@ -18,7 +19,7 @@ from lmc.frontend.capture.recursion import CallsItself, Summary
 from lmc.frontend.capture.source import FunctionNode, Source, find_function
 from lmc.frontend.capture.tries import Tries
 from lmc.frontend.capture.unread import drop_unread
-from lmc.frontend.capture.values import Cell, Plain, Ref
+from lmc.frontend.capture.values import Cell, Element, Plain, Ref, has_states
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
 from lmc.ir.expressions import Gen, Select
 from lmc.ir.location import Location
@@ -295,7 +296,10 @@ class FunctionCapture(Tries):
     def _result(self, value: Any) -> Value:
         node = self.end_node()
         self.check_usable(value, node)
-        found = self.read(value, node)
+        # States that are kept by number are no values outside of the program.
+        is_returned = isinstance(self.root, Ref) and isinstance(value, (Ref, Element))
+        is_state = is_returned and has_states(kind_of(value))
+        found = self.content(value, node) if is_state else self.read(value, node)
         return self.defined(found, node) if self.may_be_undefined(found) else found
 
     def end_node(self) -> ast.AST:

@@ -6,7 +6,7 @@ from types import FunctionType
 from typing import Any
 
 from lmc.frontend.capture.host_calls import HostCalls
-from lmc.frontend.capture.values import Abstract, Called, Cell, Element, Ref
+from lmc.frontend.capture.values import Abstract, Called, Cell, Element, Ref, has_states
 from lmc.ir.core import Value
 from lmc.ir.expressions import RUN_NAMES, RUN_PARAMS
 from lmc.ir.types import EFFECT, PY, STATE, Attr, is_attr
@@ -97,5 +97,21 @@ class NestedPrograms(HostCalls):
         made[2].hint, made[3].hint = callee, "value"
         cell = Cell(STATE, callee, external="the state of a program that has ended")
         self.store.contents[cell] = made[2]
+        returned = self._returned_state(callee, node)
+        if returned:
+            return Called(Ref(cell), Ref(cell))
         value = self.fresh(made[3], external=f"what '{callee}' returned")
         return Called(Ref(cell), value)
+
+    def _returned_state(self, callee: str, node: ast.AST) -> bool:
+        """Whether a program returns its own state; other states cannot be taken from it."""
+        ops = self.module.module.functions[callee].body.ops
+        if not ops or ops[-1].name != "func.return":
+            return False  # still being captured
+        _, state, value = ops[-1].operands
+        if not has_states(value.type):
+            return False
+        if value is not state:
+            self.fail(node, f"'{callee}' returns states, which its caller cannot take",
+                      "return what is read from them")  # fmt: skip
+        return True
