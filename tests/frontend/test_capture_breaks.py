@@ -69,7 +69,7 @@ CASES = {
     "raise of anything": ("    raise random\n", 3, 5, "this raise"),
     "states and data": ("    xs = [s, 1]\n", 3, 10, "states and plain data in one list"),
     "returned state or data": (
-        "    if n:\n        return s\n    return 1\n", 4, 5, "a state on one path and plain data",
+        "    if n:\n        return s\n    return 1\n", 4, 9, "a state on one path and plain data",
     ),
     "argument of a program": ("    other(1)\n", 3, 5, "missing a required argument"),
     "option of a program": ("    other(1, 2, seed=3)\n", 3, 22, "set by the outermost run"),
