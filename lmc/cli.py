@@ -186,16 +186,23 @@ def opt(file: Path, passes: str, output: Path | None, remarks: bool) -> None:
 
 @cli.command(short_help="Draw a program, an artifact or IR text.")
 @click.argument("source")
-@click.option("--format", "kind", type=click.Choice(["dot", "mermaid"]), default="dot")
+@click.option("--format", "kind", type=click.Choice(["html", "dot", "mermaid", "svg"]),
+              default="dot", show_default=True,
+              help="html is a page with every pass as a step.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
+              help="An argument that is known, for the costs on the page.")  # fmt: skip
+@model_option
 @passes_option
-def viz(source: str, kind: str, output: Path | None, passes: str | None) -> None:
-    """Draw SOURCE (a program, an artifact, or IR text) as DOT or Mermaid."""
-    from lmc.ir.graph import to_dot, to_mermaid
-    from lmc.sources import module_of, write_text
+def viz(
+    source: str, kind: str, output: Path | None, arguments: tuple[str, ...], model: str | None,
+    passes: str | None,
+) -> None:  # fmt: skip
+    """Draw SOURCE (a program, an artifact, or IR text)."""
+    from lmc.drawing import draw
+    from lmc.sources import write_text
 
-    module = module_of(source, pipeline(passes), None)
-    text = to_dot(module) if kind == "dot" else to_mermaid(module)
+    text = draw(source, kind, pipeline(passes), model, arguments)
     if output is None:
         click.echo(text, nl=False)
         return

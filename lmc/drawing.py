@@ -1,0 +1,154 @@
+"""`lmc viz`: drawings of a program, as a page, DOT, Mermaid or SVG."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lmc.arguments import parse_argument
+from lmc.backends import open_target
+from lmc.compiled import load
+from lmc.compiler import capture_programs
+from lmc.errors import ModelError, UsageError
+from lmc.ir.core import Module
+from lmc.ir.graph import to_dot, to_mermaid
+from lmc.ir.graph_html import Stage, StageRemark, source_lines, to_html
+from lmc.ir.target import Target
+from lmc.passes.base import Remark
+from lmc.passes.cost.analysis import CostReport, estimate_cost
+from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
+from lmc.sources import find_program, is_artifact, module_of, read_text, split_source
+
+SVG_SECONDS = 120
+
+
+def draw(
+    source: str, kind: str, passes: str | None, model: str | None, arguments: Sequence[str]
+) -> str:
+    """Return a drawing of a program, an artifact or IR text.
+
+    Raises:
+        UsageError: no such source, an argument for IR text, or no Graphviz for SVG.
+        CaptureError: the program has a graph break.
+    """
+    if kind == "html":
+        return _page(source, passes, model, arguments)
+    if arguments or model is not None:
+        raise UsageError(f"--arg and --model do not fit --format {kind}", hint="use --format html")
+    module = module_of(source, passes, None)
+    if kind == "mermaid":
+        return to_mermaid(module)
+    return to_dot(module) if kind == "dot" else _svg(to_dot(module))
+
+
+def _svg(dot: str) -> str:
+    program = shutil.which("dot")
+    if program is None:
+        raise UsageError(
+            "SVG needs Graphviz, and there is no command 'dot'",
+            hint="install graphviz, or use --format html",
+        )
+    done = subprocess.run(
+        [program, "-Tsvg"], input=dot, text=True, capture_output=True, timeout=SVG_SECONDS,
+        check=False, encoding="utf-8",
+    )  # fmt: skip
+    if done.returncode:
+        raise UsageError(f"dot failed: {done.stderr.strip()[:200]}")
+    return done.stdout
+
+
+def _page(source: str, passes: str | None, model: str | None, arguments: Sequence[str]) -> str:
+    path, name = split_source(source)
+    given: dict[str, Any] = {}
+    lines: Sequence[tuple[int, str]] | None = None
+    if path.suffix == ".lmir" or is_artifact(source):
+        module = module_of(source, "", None)
+        passes = "" if passes is None else passes
+        entry = name or (module.entries[0] if module.entries else None)
+        if is_artifact(source):
+            compiled = load(path, name)
+            entry = compiled.name
+            given = dict(parse_argument(entry, compiled.__signature__, a) for a in arguments)
+        elif arguments:
+            raise UsageError("IR text takes no --arg", hint="draw the program")
+    else:
+        program = find_program(source)[1]
+        entry = program.name
+        given = dict(parse_argument(entry, program.__signature__, a) for a in arguments)
+        module = capture_programs([program], folder=path.resolve().parent).module
+        lines = list(enumerate(read_text(path).splitlines(), 1))
+    costing = _Costing(entry, _target(model), given)
+    stages = _stages(module, DEFAULT_PIPELINE if passes is None else passes, costing)
+    shown = lines if lines is not None else source_lines(module)
+    return to_html(f"{source} {entry or ''}".strip(), stages, shown, costing.totals())
+
+
+def _target(model: str | None) -> Target | None:
+    """Return the target that costs are counted for; without a model there are none."""
+    try:
+        return open_target(model)
+    except ModelError:
+        if model is not None:
+            raise
+        return None
+
+
+class _Costing:
+    """Counts what each stage costs."""
+
+    def __init__(self, entry: str | None, target: Target | None, given: Mapping[str, Any]) -> None:
+        self._entry, self._target, self._given = entry, target, given
+        self._last: CostReport | None = None
+
+    def of(self, module: Module) -> CostReport | None:
+        """Return the bounds of a stage; None without a tokenizer or program."""
+        if self._entry is None or self._target is None:
+            return None
+        self._last = estimate_cost(module, self._entry, self._target, self._given)
+        return self._last
+
+    def totals(self) -> str:
+        """Return a line about the last stage."""
+        if self._last is None or self._target is None:
+            return "no model, so no costs"
+        cold = self._last.cold
+        return (
+            f"{self._target.name}, one run: {cold.calls} calls, {cold.prefill} prefill tokens "
+            f"with an empty cache, {cold.decode} decode tokens in {self._last.steps:,.0f} steps"
+        )
+
+
+def _stages(module: Module, passes: str, costing: _Costing) -> list[Stage]:
+    made: list[Module] = []
+    result = PassManager.parse(passes).run(module, print_after=lambda _, left: made.append(left))
+    stages = [_stage("captured", "", module, (), costing.of(module))]
+    for record, left in zip(result.log, made, strict=True):
+        report = costing.of(left)
+        stages.append(_stage(record.name, record.level, left, record.remarks, report))
+    return stages
+
+
+def _stage(
+    name: str, level: str, module: Module, remarks: Sequence[Remark], report: CostReport | None
+) -> Stage:
+    costs: dict[tuple[int, int], str] = {}
+    by_line: dict[int, list[str]] = {}
+    for place, cost in (report.lines if report is not None else {}).items():
+        if place is None:
+            continue
+        parts = [f"prefill {cost.prefill}"]
+        if cost.decode.high:
+            parts.append(f"decode {cost.decode}")
+        if cost.calls.high > 1:
+            parts.append(f"calls {cost.calls}")
+        costs[place.line, place.column] = ", ".join(parts)
+        by_line.setdefault(place.line, []).append(str(cost.prefill))
+    told = [
+        StageRemark(f"{r.location or ''}: {r.message}" if r.location else r.message,
+                    r.location.line if r.location else 0, r.fired)
+        for r in remarks
+    ]  # fmt: skip
+    line_costs = {line: "+".join(counts) for line, counts in by_line.items()}
+    return Stage(
+        name=name, module=module, level=level, remarks=told, costs=costs, line_costs=line_costs
+    )
