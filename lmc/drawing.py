@@ -13,9 +13,11 @@ from lmc.errors import ModelError, UsageError
 from lmc.ir.core import Module
 from lmc.ir.graph import to_dot, to_mermaid
 from lmc.ir.graph_html import Stage, StageRemark, source_lines, to_html
+from lmc.ir.location import Location
 from lmc.ir.target import Target
 from lmc.passes.base import Remark
 from lmc.passes.cost.analysis import CostReport, estimate_cost
+from lmc.passes.cost.tally import Cost
 from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
 from lmc.sources import find_program, is_artifact, module_of, read_text, split_source
 
@@ -133,7 +135,8 @@ def _stage(
 ) -> Stage:
     costs: dict[tuple[int, int], str] = {}
     by_line: dict[int, list[str]] = {}
-    for place, cost in (report.lines if report is not None else {}).items():
+    lines: Mapping[Location | None, Cost] = {} if report is None else report.lines
+    for place, cost in lines.items():
         if place is None:
             continue
         parts = [f"prefill {cost.prefill}"]
