@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from lmc.ir.core import Function, Op, Value
+from lmc.ir.expressions import HIDDEN
 from lmc.ir.ops import SPECS
+from lmc.ir.tries import result_sources
 from lmc.passes.analysis import EFFECTS, Facts
 from lmc.passes.lint.names import StateNames, set_name
 from lmc.passes.lint.walk import is_same, taken
@@ -90,8 +92,10 @@ class Demand:
 
     def _add_root(self, op: Op, function: Function) -> None:
         if op.name == "func.return":
+            shown = [p for p in self._all_names if not p.name.startswith(HIDDEN)]
             for value in op.operands[1:-1] if function.kind == "program" else ():
-                self._need_all(value)
+                for part in (VALUE, TEXT, *shown):
+                    self._need(value, part)
             self._need(op.operands[-1], VALUE)
         elif op.name in EFFECTS or op.name == "cf.while" or op.name not in SPECS:
             self._execute(op)
@@ -165,11 +169,26 @@ class Demand:
             self._follow_pure(op, index, part)
 
     def _follow_result(self, op: Op, index: int, part: Part) -> None:
-        if op.name == "cf.if":
+        if op.name == "cf.try":
+            self._follow_try(op, index, part)
+        elif op.name == "cf.if":
             for block in op.blocks:
                 self._need(block.terminator.operands[index], part)
         else:
             self._follow_argument(op, index + (op.name == "cf.for"), part)
+
+    def _follow_try(self, op: Op, index: int, part: Part) -> None:
+        """Follow a result of a `try`: whether it failed needs all that could fail in it."""
+        for value in result_sources(op, index):
+            self._need(value, part)
+        if index > 0:
+            return
+        for inner in op.blocks[0].walk():
+            self._execute(inner)
+            for value in inner.operands:
+                self._need_all(value)
+            for value in inner.results[1:] if inner.name in SETTING else inner.results:
+                self._need(value, VALUE)
 
     def _follow_argument(self, owner: Op, index: int, part: Part) -> None:
         """Follow an argument of a block: the item of a loop, or a value that it carries."""
@@ -265,11 +284,20 @@ class Demand:
     def _follow_join(self, op: Op, part: Part) -> None:
         parent, children = op.operands
         self._need(parent, part)
-        if part.kind in ("name", "rest"):
-            if part.kind == "rest" or part.name not in self.names.before_fork(children):
+        if part.kind == "name" and part.name.startswith(HIDDEN):
+            return
+        is_appended = op.attributes.get("mode") == "concate_and_append"
+        match part.kind:
+            case "value":
                 self._need(children, part.at(None))
-        elif part.kind == "value" or op.attributes.get("mode") == "concate_and_append":
-            self._need(children, part.at(None))
+            case "text" if is_appended:
+                self._need(children, part.at(None))
+            case "name" if not is_appended and part.name not in self.names.at(parent).sure:
+                self._need(children, part.at(None))
+            case "rest" if not is_appended:
+                self._need(children, part.at(None))
+            case _:
+                pass
 
     # Plain values and containers.
 

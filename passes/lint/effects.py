@@ -8,7 +8,9 @@ from lmc.passes.lint.finding import SPECULATED_EFFECT, Finding, found
 from lmc.passes.lint.origins import common_type, origin_of, texts_of
 from lmc.passes.lint.walk import owners
 
-QUIET = frozenset({"builtins:print", "lmc.frontend.raising:raise_error"})
+QUIET = frozenset({
+    "builtins:print", "lmc.frontend.raising:raise_error", "lmc.frontend.raising:raise_again",
+})  # fmt: skip
 """Host functions whose effect is what they are called for."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.ops import SPECS
+from lmc.ir.tries import result_sources
 from lmc.passes.analysis import Facts
 
 EVERY_NAME = None
@@ -82,47 +83,6 @@ class StateNames:
         """Return the variables of a state, or of those in a container."""
         return self.known.get(value, ANYTHING)
 
-    def before_fork(self, children: Value) -> frozenset[str]:
-        """Return the variables that the parent of a list of children surely had at the fork."""
-        fork = self.fork_of(children)
-        return self.at(fork.operands[0]).sure if fork is not None else frozenset()
-
-    def fork_of(self, children: Value) -> Op | None:
-        """Return the only fork that a list of children comes from, through changes of its items."""
-        found: set[Op] = set()
-        pending, seen = [children], {children}
-        while pending:
-            value = pending.pop()
-            sources = self._list_sources(value, found)
-            if sources is None:
-                return None
-            pending += [source for source in sources if source not in seen]
-            seen.update(sources)
-        return found.pop() if len(found) == 1 else None
-
-    def _list_sources(self, value: Value, forks: set[Op]) -> list[Value] | None:
-        if value in self.facts.arguments:
-            owner, index = self.facts.arguments[value]
-            if owner is None or owner.name not in ("cf.for", "cf.while"):
-                return None
-            is_for = owner.name == "cf.for"
-            if is_for and index == 0:
-                return None
-            return [owner.operands[index], owner.blocks[0].terminator.operands[index + 1 - is_for]]
-        op, index = self.facts.definitions[value]
-        if op.name == "lm.fork" and index == 1:
-            forks.add(op)
-            return []
-        if op.name == "val.mutate" and index == 0 and op.attributes["name"] == "__setitem__":
-            return [op.operands[0]]
-        if op.name == "cf.if":
-            return [block.terminator.operands[index] for block in op.blocks]
-        if op.name in ("cf.for", "cf.while"):
-            is_for = op.name == "cf.for"
-            ends = op.blocks[0].terminator.operands
-            return [op.operands[index + is_for], ends[index + 1]]
-        return None
-
     # Walking forward.
 
     def _block(self, block: Block) -> None:
@@ -133,9 +93,10 @@ class StateNames:
                 for nested in op.blocks:
                     self._block(nested)
                 self._merge(op)
-            elif op.name not in SPECS:
+            elif op.name not in SPECS or op.name == "cf.try":
                 for nested in op.blocks:
                     self._block(nested)
+                self._caught(op)
             else:
                 self._op(op)
 
@@ -144,6 +105,17 @@ class StateNames:
             one, other = (self._of(block.terminator.operands[index]) for block in op.blocks)
             if one is not None and other is not None:
                 self.known[result] = one.or_else(other)
+
+    def _caught(self, op: Op) -> None:
+        """Follow states through a `try`, which is taken to come to its end."""
+        for index, result in enumerate(op.results if op.name == "cf.try" else ()):
+            held = [names for v in result_sources(op, index) if (names := self._of(v)) is not None]
+            made = held[0] if held else None
+            for other in held[1:]:
+                assert made is not None
+                made = made.along(other)
+            if made is not None:
+                self.known[result] = Names(made.sure, made.possible, made.possible)
 
     def _loop(self, op: Op) -> None:
         is_for = op.name == "cf.for"
@@ -166,10 +138,41 @@ class StateNames:
         for init, end, result in zip(inits, body.terminator.operands[1:], op.results, strict=True):
             start, last = self._of(init), self._of(end)
             if start is not None and last is not None:
+                if is_for and (stored := self._stored_everywhere(op, init, end)) is not None:
+                    last = start = self.at(stored)
                 # Whatever some trip may set is taken to be set.
                 likely = _both(start.likely, last.possible)
                 possible = _both(start.possible, last.possible)
                 self.known[result] = Names(start.sure & last.sure, likely, possible)
+
+    def _stored_everywhere(self, loop: Op, init: Value, end: Value) -> Value | None:
+        """Return what a loop over all indices of a list puts at each of them, if it does."""
+        numbers = self.facts.op_of(loop.operands[0], "val.call")
+        length = self.facts.op_of(numbers.operands[0], "val.call") if numbers else None
+        change = self.facts.op_of(end, "val.mutate")
+        known = self.facts.constant(loop.blocks[0].terminator.operands[0])
+        if numbers is None or length is None or change is None or known is None:
+            return None
+        is_range = numbers.attributes["callee"] == "range" and len(numbers.operands) == 1
+        is_len = length.attributes["callee"] == "len" and length.operands[0] is init
+        at_item = change.operands[1] is loop.blocks[0].arguments[0]
+        is_set = change.attributes["name"] == "__setitem__"
+        if is_range and is_len and at_item and is_set and known.value is True:
+            return change.operands[2]
+        return None
+
+    def _fork_of(self, children: Value) -> Op | None:
+        """Return the fork that a list of children comes from, through changes in loops."""
+        while True:
+            op = self.facts.op_of(children)
+            if op is None or op.name == "lm.fork":
+                return op
+            if op.name == "val.mutate" and op.attributes["name"] == "__setitem__":
+                children = op.operands[0]
+            elif op.name == "cf.for":
+                children = op.operands[op.results.index(children) + 1]
+            else:
+                return None
 
     def _pass(self, source: Value, target: Value) -> None:
         found = self._of(source)
@@ -220,8 +223,13 @@ class StateNames:
 
     def _joined(self, op: Op) -> Names:
         parent, children = self.at(op.operands[0]), self.at(op.operands[1])
+        if op.attributes.get("mode") == "concate_and_append":
+            return parent
+        fork = self._fork_of(op.operands[1])
+        count = fork.attributes.get("count") if fork is not None else None
+        has_children = isinstance(count, int) and count > 0
         return Names(
-            parent.sure,
+            parent.sure | children.sure if has_children else parent.sure,
             _both(parent.likely, children.possible),
             _both(parent.possible, children.possible),
         )

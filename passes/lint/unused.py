@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lmc.ir.core import Op, Value
+from lmc.ir.expressions import HIDDEN
 from lmc.ir.ops import SPECS
 from lmc.passes.lint.context import CALLS, Context
 from lmc.passes.lint.finding import (
@@ -27,7 +28,8 @@ def unused_generations(context: Context) -> Iterator[Finding]:
         if op in context.demand.used or op in lost or _is_inside_unknown(op, context):
             continue
         name, _ = set_name(op)
-        what = f"'{name}' is generated" if name else "this is generated"
+        is_named = name is not None and not name.startswith(HIDDEN)
+        what = f"'{name}' is generated" if is_named else "this is generated"
         yield found(
             UNUSED_GENERATION, op.location,
             f"{what}, but neither its value nor the prompt after it is used",
@@ -147,7 +149,7 @@ def reused_names(context: Context) -> Iterator[Finding]:
     demand = context.demand
     for op in context.calls("lm.gen", "lm.select", "lm.set"):
         name, is_late = set_name(op)
-        if name is None or is_late or op in demand.read:
+        if name is None or is_late or op in demand.read or name.startswith(HIDDEN):
             continue
         if op.name in CALLS and op not in demand.used:
             continue
@@ -221,12 +223,12 @@ def _precedes(op: Op, other: Op, context: Context) -> bool:
 
 
 def lost_in_joins(context: Context) -> Iterator[Finding]:
-    """Find variables of branches that a join drops: the parent had the name at the fork."""
+    """Find variables of branches that a join drops: the parent has the name already."""
     for op, name, join in _lost_in_joins(context):
         line = join.location.line if join.location else "?"
         yield found(
             NOT_GATHERED, op.location,
-            f"'{name}' was set before the fork, so the join in line {line} does not gather it",
+            f"the parent has '{name}' already, so the join in line {line} does not gather it",
             "give the branches' variable another name, or read it from the branches",
             focus=argument("name"),
         )  # fmt: skip
@@ -235,13 +237,14 @@ def lost_in_joins(context: Context) -> Iterator[Finding]:
 def _lost_in_joins(context: Context) -> list[tuple[Op, str, Op]]:
     made: dict[Op, tuple[Op, str, Op]] = {}
     for join in context.calls("lm.join"):
-        fork = context.names.fork_of(join.operands[1])
-        if fork is None:
+        if join.attributes.get("mode") == "concate_and_append":
             continue
-        before = context.names.at(fork.operands[0]).sure
+        before = context.names.at(join.operands[0]).sure
         for op in _set_in_branches(join, context):
             name, is_late = set_name(op)
             if name is None or is_late or name not in before or op in context.demand.read:
+                continue
+            if name.startswith(HIDDEN):
                 continue
             made.setdefault(op, (op, name, join))
     return list(made.values())

@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from lmc.ir.core import Op, Value
 from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT
+from lmc.passes.lint.conditions import Condition, can_hold
 from lmc.passes.lint.context import CALLS, Context
 from lmc.passes.lint.finding import MAYBE_UNSET_VARIABLE, UNSET_VARIABLE, Finding, found
 from lmc.passes.lint.names import set_name
-from lmc.passes.lint.walk import owners
+from lmc.passes.lint.walk import owners, sources_of
 
 MAX_LEAVES = 500
 
@@ -26,7 +27,7 @@ def unset_variables(context: Context) -> Iterator[Finding]:
         if not isinstance(name, str) or name in asked or asks_late:
             continue
         if any(owner.name == "cf.try" for owner in owners(op, context.facts)):
-            continue  # the program means to find out
+            continue  # the program may wait for the failure
         is_hidden = name.startswith(HIDDEN)
         names = context.names.at(op.operands[0])
         if names.possible is not None and name not in names.possible:
@@ -39,7 +40,8 @@ def unset_variables(context: Context) -> Iterator[Finding]:
                 f"there are: {known}" if known else "generate it, or set it, before",
             )  # fmt: skip
         elif names.likely is not None and name not in names.likely:
-            if not _is_correlated(op, _setting_branches(name, context), context):
+            is_open = _misses(op.operands[0], name, context)
+            if is_open and not _is_correlated(op, _setting_branches(name, context), context):
                 shown = "this generation" if is_hidden else f"'{name}'"
                 done = "appended" if is_hidden else "set"
                 yield found(
@@ -48,6 +50,42 @@ def unset_variables(context: Context) -> Iterator[Finding]:
                     f"do it on the other branch too, or ask first: "
                     f"{'it' if is_hidden else shown} in s",
                 )  # fmt: skip
+
+
+def _misses(state: Value, name: str, context: Context) -> bool:
+    """Whether a way through branches that can be taken does not set a variable of a state."""
+    pending: list[tuple[Value, tuple[Condition, ...]]] = [(state, ())]
+    steps = 0
+    while pending and steps < MAX_LEAVES:
+        steps += 1
+        value, conditions = pending.pop()
+        found_op = context.facts.definitions.get(value)
+        if found_op is None:
+            # What a loop begins with, or what is in its list.
+            sources = sources_of(value, context.facts) or []
+            pending += [(source, conditions) for source in sources[:1]]
+            continue
+        op, index = found_op
+        if op.name in (*CALLS, "lm.set") and set_name(op)[0] == name:
+            continue
+        if op.name == "cf.if":
+            ends = [block.terminator.operands[index] for block in op.blocks]
+            pending += [
+                (end, (*conditions, (op.operands[0], is_first)))
+                for end, is_first in zip(ends, (True, False), strict=True)
+            ]
+            continue
+        if op.name in ("cf.for", "cf.while"):
+            likely = context.names.at(value).likely
+            if likely is None or name in likely:
+                continue
+        sources = sources_of(value, context.facts)
+        if not sources:
+            if op.name in ("lm.prompt", "lm.prologue") and can_hold(conditions, context):
+                return True
+            continue
+        pending += [(source, conditions) for source in sources]
+    return False
 
 
 def _setting_branches(name: str, context: Context) -> list[Op]:
@@ -120,23 +158,24 @@ def undefined_names(context: Context) -> Iterator[Finding]:
 
 def _undefined_in_branch(value: Value, context: Context) -> tuple[str, Op] | None:
     """Return the name and the branch that may leave a value undefined; loops are taken to run."""
-    pending: list[tuple[Value, Op | None]] = [(value, None)]
-    seen = {value}
-    while pending:
-        each, branch = pending.pop()
+    pending: list[tuple[Value, tuple[Condition, ...], Op | None]] = [(value, (), None)]
+    steps = 0
+    while pending and steps < MAX_LEAVES:
+        steps += 1
+        each, conditions, branch = pending.pop()
         found_op = context.facts.definitions.get(each)
         if found_op is None:
             continue
         op, index = found_op
-        if op.name == "val.undefined":
-            if branch is not None:
+        if op.name == "val.undefined" and branch is not None:
+            if can_hold(conditions, context):
                 return str(op.attributes["name"]), branch
-            continue
-        more: list[tuple[Value, Op | None]] = []
-        if op.name == "cf.if":
-            more = [(block.terminator.operands[index], op) for block in op.blocks]
-        pending += [m for m in more if m[0] not in seen]
-        seen.update(m[0] for m in more)
+        elif op.name == "cf.if":
+            ends = [block.terminator.operands[index] for block in op.blocks]
+            pending += [
+                (end, (*conditions, (op.operands[0], is_first)), op)
+                for end, is_first in zip(ends, (True, False), strict=True)
+            ]
     return None
 
 

@@ -222,20 +222,20 @@ def _passed_on(op: Op, position: int, facts: Facts) -> Iterable[Value] | None:
         if owner.name == "cf.if":
             return [owner.results[position]]
         if owner.name == "cf.try":
-            return [owner.results[position + num_slots(owner) + 1]]
+            return [owner.results[FIRST_SLOT + num_slots(owner) + position - 1]]
+        if owner.name not in ("cf.for", "cf.while"):
+            return None
         # The next trip, and what follows the loop.
         is_for = owner.name == "cf.for"
         index = position - 1
         return [owner.blocks[0].arguments[index + is_for], owner.results[index]]
+    if op.name == "cf.save":
+        block = next((each for each in owners(op, facts) if each.name == "cf.try"), None)
+        return None if block is None else [block.results[FIRST_SLOT + saved_slots(op)[position]]]
+    if op.name == "cf.try":
+        return [op.results[FIRST_SLOT + position - 1]]
     if op.name in ("cf.for", "cf.while"):
         return [op.blocks[0].arguments[position]]
-    if op.name == "cf.try":
-        return [op.results[position + FIRST_SLOT - 1]]
-    if op.name == "cf.save":
-        owner = facts.owners[facts.blocks[op]]
-        while owner is not None and owner.name != "cf.try":
-            owner = facts.owners[facts.blocks[owner]]
-        return None if owner is None else [owner.results[FIRST_SLOT + saved_slots(op)[position]]]
     if op.name == "val.mutate" and op.attributes["name"] == "__setitem__" and position == 2:
         return _same_items(op, facts)
     return None

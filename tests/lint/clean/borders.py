@@ -414,6 +414,56 @@ def set_in_a_loop(s, words: list):
     return [last, s["about"]]
 
 
+@lmc.function
+def every_option(s):
+    """All options of a choice, without an else."""
+    s += "Kind: " + lmc.select("kind", choices=["news", "poem"])
+    if s["kind"] == "news":
+        heading = "Today"
+        s += " Who:" + lmc.gen("who", max_tokens=4)
+    elif s["kind"] == "poem":
+        heading = "O"
+        s += " For:" + lmc.gen("who", max_tokens=4)
+    return heading + s["who"]
+
+
+@lmc.function
+def every_case(s):
+    """The same by match, and by a literal."""
+    s += "Pet: " + lmc.gen("pet", type=Literal["cat", "dog", "cow"], max_tokens=8)
+    match s["pet"]:
+        case "cat" | "dog":
+            size = "small"
+        case "cow":
+            size = "large"
+    return size
+
+
+@lmc.function
+def both_ways(s, n: int, flag: bool):
+    """Conditions of which one holds."""
+    if n > 3:
+        s += "Many:" + lmc.gen("text", max_tokens=4)
+    if n <= 3:
+        s += "Few:" + lmc.gen("text", max_tokens=4)
+    if flag:
+        mark = "!"
+    elif not flag:
+        mark = "?"
+    return s["text"] + mark
+
+
+@lmc.function
+def shapes_of_data(s, table: dict):
+    """Patterns that leave nothing out of what is given."""
+    match table:
+        case {"a": 1}:
+            found = "one"
+        case {}:
+            found = "none"
+    s += found + lmc.gen("text", max_tokens=4)
+
+
 # Control.
 
 

@@ -415,6 +415,18 @@ def gathered_in_a_loop(s, views: list):
     s += "Sum:" + lmc.gen("sum", max_tokens=4)
 
 
+@lmc.function
+def joined_again(s):
+    s += "Ideas.\n"
+    first = s.fork(2)
+    first += "One:" + lmc.gen("idea", max_tokens=4)
+    first.join()
+    second = s.fork(2)
+    second += "Other:" + lmc.gen("idea", max_tokens=4)  # LMC104 "idea"
+    second.join()
+    return s["idea"]
+
+
 # LMC105: forks for nothing. LMC106: arguments for nothing.
 
 

@@ -114,6 +114,27 @@ def python_name(s, flag: bool):
     s += lmc.gen("rest", max_tokens=4)
 
 
+@lmc.function
+def one_option_left(s):
+    s += "Kind: " + lmc.select("kind", choices=["news", "poem", "note"])
+    if s["kind"] == "news":
+        heading = "Today"
+    elif s["kind"] == "poem":
+        heading = "O"
+    s += heading + lmc.gen("text", max_tokens=4)  # LMC502 heading
+
+
+@lmc.function
+def unknown_case(s, verb: str):
+    s += "Do.\n"
+    match verb:
+        case "go":
+            s += "Where:" + lmc.gen("place", max_tokens=4)
+        case "stay":
+            s += "How long:" + lmc.gen("place", max_tokens=4)
+    s += "\n" + s["place"]  # LMC502 s["place"]
+
+
 # LMC503: comparisons that have one outcome.
 
 
