@@ -155,6 +155,12 @@ def _name_of(op: Op, parts: Sequence[str]) -> str:
     return repr(op.attributes["name"]) if "name" in op.attributes else parts[-1]
 
 
+def _classes(op: Op) -> str:
+    classes = op.attributes["classes"]
+    assert isinstance(classes, list)
+    return " or ".join(str(name).rsplit(":", 1)[-1] for name in classes)
+
+
 _WRITERS: dict[str, Callable[[Op, list[str]], str]] = {
     "val.binary": lambda op, p: f"{p[0]} {op.attributes['op']} {p[1]}",
     "val.unary": lambda op, p: f"{op.attributes['op']}{p[0]}",
@@ -179,6 +185,7 @@ _WRITERS: dict[str, Callable[[Op, list[str]], str]] = {
     "val.dict": lambda op, p: (
         "{" + ", ".join(f"{k}: {v}" for k, v in zip(p[::2], p[1::2], strict=True)) + "}"
     ),
+    "host.matches": lambda op, p: f"{p[0]} is {_classes(op)}",
     "val.undefined": lambda op, p: f"{op.attributes['name']}?",
     "lm.get": lambda op, p: f"s[{_name_of(op, p)}]",
     "lm.has": lambda op, p: f"{_name_of(op, p)} in s",

@@ -21,6 +21,7 @@ from lmc.ir.graph_boxes import (
     path_of,
 )
 from lmc.ir.graph_labels import NEW_LINE, Expressions, call_lines, function_call, wrap
+from lmc.ir.tries import result_sources
 from lmc.ir.types import EFFECT, STATE, Type, list_of
 
 Source = tuple[Node, bool, str]
@@ -48,7 +49,7 @@ def _is_quiet(block: Block) -> bool:
     return all(
         op.name.startswith("val.")
         or op.name in _READS
-        or op.name == "cf.yield"
+        or op.name in ("cf.yield", "host.matches")
         or (op.name.startswith("cf.") and not any(r.type == STATE for r in op.results))
         for op in block.walk()
     )
@@ -184,10 +185,14 @@ class _Drawer:
     # Other ops.
 
     def _op(self, op: Op) -> None:
-        if op.name.startswith("val.") or op.name in _READS:
+        if op.name.startswith("val.") or op.name in _READS or op.name == "host.matches":
             self._pure(op)
         elif op.name == "cf.if":
             self._branch(op)
+        elif op.name == "cf.try":
+            self._try(op)
+        elif op.name == "cf.save":
+            pass  # drawn as what the slots of its try may come from
         elif op.name.startswith("cf."):
             self._loop(op)
         elif op.name == "lm.group":
@@ -310,6 +315,28 @@ class _Drawer:
             self._body(op, node)
         for value in op.results:
             self._sources[value] = [(node, value.type in _STATEFUL, "")]
+
+    def _try(self, op: Op) -> None:
+        """Draw a block in a frame of its own; what it raised and left comes from its end."""
+        body = op.blocks[0]
+        if _is_quiet(body) and not any(r.type == STATE for r in op.results):
+            for inner in body.ops[:-1]:
+                self._op(inner)
+            for index, value in enumerate(op.results):
+                parts = result_sources(op, index) if index else body.terminator.operands
+                self._sources[value] = self._from(parts)
+            return
+        start = self._node("branch", ["try"], op)
+        self._feed(start, [value for value in op.operands if value.type != EFFECT])
+        merge = self._node("merge", [""], op)
+        outer, self._region = self._region, self._open("arm", "try", start)
+        self._block(body)
+        inner_region, self._region = self._region, outer
+        left = [value for index in range(1, len(op.results)) for value in result_sources(op, index)]
+        self._leave(inner_region, merge, left, "try")
+        self._keep(inner_region)
+        for value in op.results:
+            self._sources[value] = [(merge, value.type in _STATEFUL, "")]
 
     def _body(self, op: Op, start: Node) -> None:
         body = op.blocks[0]

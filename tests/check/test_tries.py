@@ -13,6 +13,7 @@ from lmc.checking.program import check_program
 from lmc.codegen.lower import lower
 from lmc.errors import CaptureError, RunError
 from lmc.frontend.load import load_programs
+from lmc.ir.graph import to_dot, to_mermaid
 
 PROGRAMS = load_programs(Path(__file__).parent / "tries.py")
 WORDS = st.sampled_from(
@@ -34,6 +35,13 @@ def test_every_mode_runs_alike(name: str) -> None:
     assert report.is_equal, report
     if name not in ONE_ARM:
         assert all(branch.is_covered for branch in report.branches), report
+
+
+@pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "inner"])
+def test_drawings_show_the_try(name: str) -> None:
+    module = PROGRAMS[name].trace()
+    for drawing in (to_dot(module), to_mermaid(module)):
+        assert "raised" in drawing
 
 
 @lmc.function
