@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 from lmc.frontend.capture.emitter import Emitter, OpenLoop, is_state, kind_of
 from lmc.frontend.capture.merge import (
     Merger,
+    PlainShape,
     RefShape,
     Shape,
     Sources,
     instantiate,
+    is_scalar,
     joined_names,
     retype,
     scalars,
@@ -32,6 +34,7 @@ from lmc.frontend.capture.values import (
     has_states,
     ir_type,
     is_opaque,
+    same,
 )
 from lmc.ir.core import Block, Op, Value
 from lmc.ir.types import BOOL, PY, TEXT, Type
@@ -47,6 +50,19 @@ class LoopPlan:
     cells: dict[Cell, Sources] = field(default_factory=dict)
     joined: dict[Cell, Sources] = field(default_factory=dict)
     flags: Store = field(default_factory=Store)
+    begun: tuple[list[Key], list[Cell]] | None = None
+
+    def carries_idly(self, head: Store, end: Store) -> bool:
+        """Whether something that the plan began with is left alone by the body this time."""
+        names, cells = self.begun or ([], [])
+        return any(
+            key in end.names and same(head.names[key], end.names[key]) for key in names
+        ) or any(head.contents[cell] is end.contents[cell] for cell in cells)
+
+    def restart(self) -> None:
+        """Forget everything."""
+        self.names, self.cells, self.joined = {}, {}, {}
+        self.flags, self.begun = Store(), None
 
 
 class ControlFlow(Emitter):
@@ -211,13 +227,35 @@ class ControlFlow(Emitter):
         their aliases are those that the walk began with.
         """
         entry, outer, mark = self.store, self.block, len(self.block.ops)
-        plan = LoopPlan()
+        key = (node, self.frame.id)
+        plan = self._begun_plan(self.plans.get(key), entry)
         for _ in range(MAX_ROUNDS):
             del outer.ops[mark:]
             if self._round(node, items, body, plan, entry, outer):
+                self.plans[key] = plan
                 return
         self.fail(node, "what this loop carries does not settle",
                   "give each name one kind of value, assigned before the loop")  # fmt: skip
+
+    def _begun_plan(self, known: LoopPlan | None, entry: Store) -> LoopPlan:
+        """Begin with what the loop carried when it was walked before, as far as it fits.
+
+        A loop within others is walked once per round of theirs: were its plan found anew each
+        time, the work would double with every level.
+        """
+        plan = LoopPlan()
+        if known is None:
+            return plan
+        for key, shape in known.names.items():
+            before = entry.names.get(key)
+            if before is not None and isinstance(shape, PlainShape) and is_scalar(before):
+                if shape.type in (PY, kind_of(before)):
+                    plan.names[key] = shape
+        for cell, sources in known.cells.items():
+            if sources == Sources(Ref(cell), Ref(cell), Ref(cell)) and cell in entry.contents:
+                plan.cells[cell] = sources
+        plan.begun = list(plan.names), list(plan.cells)
+        return plan
 
     def _round(
         self,
@@ -246,6 +284,9 @@ class ControlFlow(Emitter):
         is_new = self._update(plan, merger, head, end, entry)
         is_new |= any(cell.kind != kind for cell, kind in kinds.items())
         is_new |= self.aliases.count(head.contents) != relations
+        if not is_new and plan.begun and plan.carries_idly(head, end):
+            plan.restart()
+            is_new = True
         if is_new:
             self.store, self.block = entry, outer
             return False

@@ -83,6 +83,8 @@ class Emitter:
         self.handled: list[Value] = []
         self.constants: dict[Value, Attr] = {}
         self.templates: list[Any] = []
+        self.plans: dict[tuple[ast.AST, int], Any] = {}
+        self.loop_numbers: dict[tuple[ast.AST, int], int] = {}
         self.consumers: dict[int, Callable[[Abstract], Known | Plain]] = {}
         self.members_of: dict[Value, tuple[Abstract, ...] | dict[str, Abstract]] = {}
 

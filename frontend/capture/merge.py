@@ -157,7 +157,7 @@ class Merger:
             found = self._elements(left, right, entry)
             if found is not None:
                 return found
-        if _is_scalar(left) and _is_scalar(right):
+        if is_scalar(left) and is_scalar(right):
             return PlainShape(_join_plain(left, right))
         return self._refs(left, right, entry)
 
@@ -403,7 +403,8 @@ def _numbered(side: Abstract, known: Element) -> Abstract:
     return side
 
 
-def _is_scalar(abstract: Abstract) -> bool:
+def is_scalar(abstract: Abstract) -> bool:
+    """Whether a value is data that cannot change in place, or none yet."""
     return isinstance(abstract, (Known, Plain, Undefined)) or (
         isinstance(abstract, HostObject) and not is_opaque(abstract)
     )

@@ -170,7 +170,7 @@ class Statements(Assignment):
 
     def _stmt_For(self, node: ast.For) -> None:
         source = self.source(node.iter)
-        loop = self._open_loop()
+        loop = self._open_loop(node)
 
         def body(item: Abstract) -> Known | Plain:
             self._enter_body(loop)
@@ -182,7 +182,7 @@ class Statements(Assignment):
         self._close_loop(loop, node)
 
     def _stmt_While(self, node: ast.While) -> None:
-        loop = self._open_loop()
+        loop = self._open_loop(node)
         key = (self.frame.id, f"$go_on#{loop}")
 
         def run() -> None:
@@ -204,8 +204,9 @@ class Statements(Assignment):
         self.loop(node, None, body)
         self._close_loop(loop, node)
 
-    def _open_loop(self) -> int:
-        loop = self.fresh_id()
+    def _open_loop(self, node: ast.stmt) -> int:
+        # The same number each time that the loop is walked, so that its plan fits again.
+        loop = self.loop_numbers.setdefault((node, self.frame.id), self.fresh_id())
         self.store.names[self.frame.id, f"$break#{loop}"] = Known(False)
         self.frame.loops.append(loop)
         return loop
