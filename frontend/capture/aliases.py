@@ -131,11 +131,15 @@ class Aliases:
     def count(self, cells: Mapping[Cell, Value]) -> int:
         """Return a number that grows with every relation among some cells."""
         total = 0
-        for cell in cells:
-            for link in (link for c, link in self._up.get(cell, {}).items() if c in cells):
-                total += 1 + link.is_taken + (not link.has_left) + DEEPEST - link.depth
-            for table in (self._shares, self._same):
-                total += sum(1 + n for c, n in table.get(cell, {}).items() if c in cells)
+        for cell in self._up.keys() & cells.keys():
+            for holder, link in self._up[cell].items():
+                if holder in cells:
+                    total += 1 + link.is_taken + (not link.has_left) + DEEPEST - link.depth
+        for table in (self._shares, self._same):
+            for cell in table.keys() & cells.keys():
+                for other, number in table[cell].items():
+                    if other in cells:
+                        total += 1 + number
         return total
 
 
