@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from lmc.checking.values import is_noted, shown_call
@@ -38,6 +38,8 @@ class Failure:
         message: the error's own words.
         is_host: whether a host function raised it.
         tail: the end of the prompt, where the error shows it.
+        is_call: whether a call, or what only adds to a prompt, failed: such a failure is met
+            where something takes its result, which a pass may drop.
     """
 
     kind: str
@@ -45,6 +47,7 @@ class Failure:
     message: str
     is_host: bool = False
     tail: str = ""
+    is_call: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} at {self.place or 'an unknown place'}: {self.message}"
@@ -135,6 +138,16 @@ class CheckedWalk(Walk):
         return super()._if(op, operands, frame)
 
 
+_CALLS = frozenset({
+    "lm.gen", "lm.select", "lm.begin", "lm.end", "lm.control", "lm.image", "host.pure",
+})  # fmt: skip
+"""Ops whose failure stays in place of their results."""
+
+
+def _call_places(module: Module) -> set[Location]:
+    return {op.location for op in module.walk() if op.name in _CALLS and op.location is not None}
+
+
 def meaning_of(
     module: Module,
     entry: str,
@@ -164,6 +177,8 @@ def meaning_of(
         state, value = walk.run(function, arguments, dict(defaults or {}))
     except RunError as error:
         failure = failure_of(error)
+        is_call = failure.kind == "RunError" and failure.place in _call_places(module)
+        failure = replace(failure, is_call=is_call)
     demanded = walk.demanded | observed_calls(state) | observed_calls(value)
     return Meaning(
         failure=failure,

@@ -238,8 +238,16 @@ _EMPTY = ("", repr(""))
 
 
 def compare_modules(before: Meaning, after: Meaning) -> Mismatch | None:
-    """Compare the meanings of a module before and after a pass."""
+    """Compare the meanings of a module before and after a pass.
+
+    A call that fails is met by the first op that may fail and takes its result. A pass may drop
+    that one, if it cannot fail by itself: then the failure is met later, or never.
+    """
     failure = after.failure
+    if before.failure is not None and before.failure.is_call:
+        if failure is None or failure.place != before.failure.place:
+            made = after.host_calls[: len(before.host_calls)]
+            return _compare_lists("host calls", before.host_calls, made)
     if failure is not None and before.failure is not None and failure.tail in _EMPTY:
         # Of an append whose prompt nobody reads, a pass may keep the check of its text alone.
         failure = replace(failure, tail=before.failure.tail)

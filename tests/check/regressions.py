@@ -77,3 +77,12 @@ def prompts_forked_twice_are_streamed(s, word: str):
     right += "two" + lmc.gen("x", max_tokens=2)
     base += "three"
     return [left["x"], right["x"], base.text()]
+
+
+@lmc.function
+def failed_call_met_by_what_goes(s, word: str):
+    """What takes a failed call's result may be dropped where it cannot fail by itself."""
+    s += "Age: " + lmc.gen("age", type=int, max_tokens=1)
+    for q in s.fork(2):
+        q += s.text()[-12:] + lmc.gen("x", max_tokens=2)
+        q += str(int(word))

@@ -392,6 +392,53 @@ def test_a_batch_holds_few_instances_and_threads(mode):
 
 
 @both_modes
+def test_a_slow_first_item_holds_up_the_order_but_not_the_memory(mode):
+    """In order, what has ended waits for item 0: only so many items are taken meanwhile."""
+    backend = SlowOracle(delay=lambda call: 0.3 if _item(backend, call) == 0 else 0.0)
+    taken = 0
+
+    def items():
+        nonlocal taken
+        for number in range(300):
+            taken += 1
+            yield (number,)
+
+    options = {"backend": backend, "mode": mode, "num_threads": 8}
+    runs = three_calls.run_batch(items(), generator_style=True, **options)
+    first = next(runs)
+    assert first.value == 0
+    assert taken <= 8 * 4 + 1, "items are taken far ahead of what was handed out"
+    rest = [result.value for result in runs]
+    assert rest == list(range(1, 300))
+    assert backend.most <= 8
+    wait_until(lambda: not threads("lmc-"))
+
+
+@both_modes
+def test_leaving_a_batch_in_its_middle_takes_no_more_items(mode):
+    """Arguments that come lazily are asked for no more, and their generator is closed."""
+    closed = []
+
+    def items():
+        try:
+            yield from ({"x": number} for number in range(10_000))
+        finally:
+            closed.append(True)
+
+    backend = SlowOracle(delay=0.002)
+    given = items()
+    for style in ("as_completed", "generator_style"):
+        runs = three_calls.run_batch(given, backend=backend, mode=mode, **{style: True})
+        next(runs)
+        runs.close()
+    del given, runs
+    gc.collect()
+    assert closed == [True]
+    assert backend.num_calls < 2_000
+    wait_until(lambda: not threads("lmc-"))
+
+
+@both_modes
 def test_leaving_a_batch_cancels_the_rest_within_a_second(mode):
     backend = SlowOracle(delay=lambda call: 0.0 if _item(backend, call) < 10 else 60.0)
     batch = [{"x": x} for x in range(100)]
