@@ -34,6 +34,14 @@ STATE_METHODS = (
 )  # fmt: skip
 _VARIABLE_RESULTS: dict[str, Type] = {"lm.get": PY, "lm.has": BOOL, "lm.meta": META}
 
+PARAMETERS = {
+    "get_meta_info": ("name",), "get_var": ("name",), "set_var": ("name", "value"),
+    "fork": ("size", "position_ids_offset"), "copy": ("position_ids_offset",),
+    "var_scope": ("name",), "user": ("expr",), "system": ("expr",), "assistant": ("expr",),
+    "join": ("mode",),
+}  # fmt: skip
+"""Parameters of the methods of states and of groups of states."""
+
 
 class States(Loops):
     """What can be done with states besides appending."""
@@ -83,15 +91,19 @@ class States(Loops):
         return Known(None)
 
     def _arguments(self, node: ast.Call, name: str) -> list[ast.expr]:
-        """Return a method's arguments, all of them in order."""
-        arguments = list(node.args)
+        """Return a method's arguments, all of them in order, without what changes nothing."""
+        names = PARAMETERS.get(name, ())
+        starred = any(isinstance(argument, ast.Starred) for argument in node.args)
+        if starred or any(keyword.arg is None for keyword in node.keywords):
+            self.fail(node, "starred arguments here cannot be captured", "write them out")
+        given = dict(zip(names, node.args, strict=False))
         for keyword in node.keywords:
-            ignored = name == "fork" and keyword.arg == "position_ids_offset"
-            if keyword.arg is None or any(isinstance(a, ast.Starred) for a in arguments):
-                self.fail(node, "starred arguments here cannot be captured", "write them out")
-            if not ignored:
-                arguments.append(keyword.value)
-        return arguments
+            if keyword.arg not in names or keyword.arg in given:
+                self.fail(keyword.value, f"'{name}' of a state has no free parameter {keyword.arg}",
+                          f"it has: {', '.join(names) or 'none'}")  # fmt: skip
+            given[keyword.arg] = keyword.value
+        given.pop("position_ids_offset", None)
+        return [given[key] for key in names if key in given] + node.args[len(names) :]
 
     # Variables.
 
@@ -319,13 +331,13 @@ class States(Loops):
         if role in ROLES and not call.args and not call.keywords:
             self.append(place, Pieces((Piece("begin", call, word=role),)), call)
             return lambda: self.append(place, Pieces((Piece("end", call, word=role),)), call)
-        if role == "var_scope" and len(call.args) == 1:
+        if role == "var_scope" and len(self._arguments(call, role)) == 1:
             return self._scope(place, call)
         return None
 
     def _copied(self, place: Abstract, call: ast.Call, target: ast.Name) -> Callable[[], None]:
         """with s.copy() as c: a fork of one that is joined at the end."""
-        self._arguments(call, "fork")
+        self._arguments(call, "copy")
         group = self.fork(place, None, call)
         child = self.element(self._ref(group), Known(0), call)
         self.assign_name(target.id, child, call)
@@ -336,7 +348,7 @@ class States(Loops):
         return close
 
     def _scope(self, place: Abstract, call: ast.Call) -> Callable[[], None]:
-        name = self.name_of(call.args[0])
+        name = self.name_of(self._arguments(call, "var_scope")[0])
         before = self.emit("lm.text", [self.content(place, call)], [TEXT], call)[0]
 
         def close() -> None:

@@ -332,3 +332,58 @@ def test_local_functions_are_called_where_they_are(tmp_path: Path) -> None:
         computed.compile("oracle").save(tmp_path / "computed.lmc")
     assert raised.value.location is not None
     assert not list(tmp_path.iterdir())
+
+
+# -- methods of states ------------------------------------------------------------------------
+
+
+@lmc.function
+def by_keyword(s, question: str):
+    s += lmc.system(expr="Be kind.")
+    s.user(expr=question + lmc.gen(name="more", max_tokens=2))
+    forks = s.fork(position_ids_offset=[0, 9], size=2)
+    forks += "c" + lmc.gen("x", max_tokens=2)
+    forks.join(mode="gather_variable")
+    with s.copy(position_ids_offset=None) as aside:
+        aside += "z"
+    with s.var_scope(name="scope"):
+        s += "y" + lmc.select(name="k", choices=("a", "b"), temperature=0.0)
+    s.set_var(value=s.get_var(name="scope") + "!", name="told")
+    return s.get_meta_info(name="more")["completion_tokens"], s["told"]
+
+
+@lmc.function
+def in_order(s, question: str):
+    s += lmc.system("Be kind.")
+    s.user(question + lmc.gen("more", 2))
+    forks = s.fork(2, [0, 9])
+    forks += "c" + lmc.gen("x", 2)
+    forks.join("gather_variable")
+    with s.copy(None) as aside:
+        aside += "z"
+    with s.var_scope("scope"):
+        s += "y" + lmc.select("k", ("a", "b"), 0.0)
+    s.set_var("told", s.get_var("scope") + "!")
+    return s.get_meta_info("more")["completion_tokens"], s["told"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_methods_take_their_parameters_by_name_or_place() -> None:
+    """In whatever order they are named."""
+    named, placed = (everywhere(p, {"k": "b"}, question="Why?") for p in (by_keyword, in_order))
+    assert (named.value, named.text()) == (placed.value, placed.text())
+    assert [r.call for r in named.calls] == [r.call for r in placed.calls]
+    assert named["told"] == "yb!"
+
+
+@lmc.function
+def misnamed(s):
+    forks = s.fork(2, count=3)
+    forks += "a"
+
+
+def test_a_parameter_that_a_method_lacks_is_told() -> None:
+    """At its place, with those that there are."""
+    with pytest.raises(CompileError, match="no free parameter count") as caught:
+        misnamed.trace()
+    assert "size" in str(caught.value)
