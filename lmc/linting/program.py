@@ -22,7 +22,6 @@ from lmc.passes.lint.finding import (
     INVALID_PARAMETER,
     TOO_FEW_OPTIONS,
     UNSET_VARIABLE,
-    UNSUPPORTED,
     found,
 )
 from lmc.program import Program
@@ -34,7 +33,6 @@ ORDER: dict[Severity, int] = {"error": 0, "warning": 1, "hint": 2}
 
 REFUSALS: tuple[tuple[str, Code, str], ...] = (
     (r"^stop must be .*none of them empty", IMPOSSIBLE_STOP, "leave the empty text out"),
-    (r"needs a model that sees", UNSUPPORTED, "describe it in words"),
     (r"is read before it is assigned$", UNSET_VARIABLE, "assign it before"),
     (r"^select needs choices", TOO_FEW_OPTIONS, "give choices"),
 )

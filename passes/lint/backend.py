@@ -8,8 +8,6 @@ from lmc.ir.decode_params import bias_by_id
 from lmc.passes.lint.context import Context
 from lmc.passes.lint.finding import UNSUPPORTED, Finding, argument, found
 
-MEDIA = frozenset({"lm.image", "lm.video"})
-
 
 def roles_without_template(context: Context) -> Iterator[Finding]:
     """Find turns where the model has no chat template, or one that lacks the role."""
@@ -85,13 +83,13 @@ def media(context: Context) -> Iterator[Finding]:
     """Find images and films where the model reads text only."""
     if getattr(context.target, "sees", False):
         return
-    for op in context.ops:
-        if op.name in MEDIA:
-            yield found(
-                UNSUPPORTED, op.location,
-                f"{context.target.name} reads text only, and this is {op.attributes['kind']}",
-                "choose a model that sees, or describe it in words",
-            )  # fmt: skip
+    for op in context.calls("lm.image"):
+        what = "a video" if op.attributes["kind"] == "video" else "an image"
+        yield found(
+            UNSUPPORTED, op.location,
+            f"{context.target.name} reads text only, and this appends {what}",
+            "choose a model that sees, or describe it in words",
+        )  # fmt: skip
 
 
 RULES = (roles_without_template, unknown_controls, wrong_token_ids, media)

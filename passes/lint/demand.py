@@ -214,6 +214,10 @@ class Demand:
                     self.told.add(op)
                     self._need(op.operands[1], VALUE)
                 self._need(op.operands[0], part)
+            case "lm.image":
+                for value in op.operands[1:] if part.kind == "text" else ():
+                    self._need(value, VALUE)
+                self._need(op.operands[0], part)
             case name if name in _SAME_STATE:
                 self._need(op.operands[0], part)
             case "lm.gen" | "lm.select":

@@ -18,8 +18,8 @@ from lmc.linting.program import lint_program
 from lmc.passes.lint import Finding, lint_module
 from lmc.runtime.oracle import Oracle
 
-NUM_PROGRAMS = 120
-NUM_RUNS = 4
+NUM_PROGRAMS = 80
+NUM_RUNS = 3
 
 
 @dataclass
