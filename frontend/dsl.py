@@ -28,7 +28,11 @@ from lmc.ir.decode_params import check_param, check_together
 from lmc.ir.reasoning import REASONING
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from typing_extensions import TypeForm
+
+    from lmc.frontend.typed import State
 
 
 class PillowImage(Protocol):
@@ -127,13 +131,29 @@ def gen(
 
 @overload
 def gen(
-    name: str | None = None,
+    name: str,
     max_tokens: int | None = None,
     *,
-    json_schema: Mapping[str, Any] | str | bool,
-    n: int | None = None,
+    append: Literal[True],
+    type: "TypeForm[T]",
+    n: One = None,
+    regex: str | None = None,
     **params: Unpack[GenParams],
-) -> ex.Gen[Any]: ...
+) -> ex.Gen[list[T]]: ...
+
+
+@overload
+def gen(
+    name: str,
+    max_tokens: int | None = None,
+    *,
+    append: Literal[True],
+    type: None = None,
+    n: One = None,
+    regex: str | None = None,
+    json_schema: Mapping[str, Any] | str | bool | None = None,
+    **params: Unpack[GenParams],
+) -> ex.Gen[list[str]]: ...
 
 
 @overload
@@ -193,6 +213,8 @@ def gen(
     dtype: None = None,
     n: One = None,
     regex: str | None = None,
+    json_schema: Mapping[str, Any] | str | bool | None = None,
+    append: Literal[False] = False,
     **params: Unpack[GenParams],
 ) -> ex.Gen[str]: ...
 
@@ -206,6 +228,8 @@ def gen(
     dtype: None = None,
     n: int,
     regex: str | None = None,
+    json_schema: Mapping[str, Any] | str | bool | None = None,
+    append: Literal[False] = False,
     **params: Unpack[GenParams],
 ) -> ex.Gen[list[str]]: ...
 
@@ -240,6 +264,7 @@ def gen(
     repetition_penalty: float | None = None,
     logit_bias: Mapping[int | str, float] | None = None,
     seed: int | None = None,
+    append: bool = False,
 ) -> ex.Gen[Any] | ex.Select:
     """Generate text and store it in the variable `name`.
 
@@ -249,8 +274,11 @@ def gen(
     another name of it, but for `dtype=str`: words between quotes. With `json_schema` the text
     is JSON of the schema, and the variable holds that text. With `choices` this is `select`,
     and only `temperature` and `choices_method` matter beside them. With `n` above 1 the
-    variable is the list of n samples and the prompt goes on with the first.
+    variable is the list of n samples and the prompt goes on with the first. With `append` the
+    value is added to the list that the variable holds, or begins one.
     """
+    if append:
+        check_append(name, n, choices)
     if choices is not None:
         return select(name, choices, temperature=temperature, choices_method=choices_method)
     if type is not None and dtype is not None:
@@ -273,7 +301,26 @@ def gen(
     for key, value in own.items():
         check_param(key, value)
     check_together(own)
-    return ex.Gen(name, own)
+    return ex.Gen(name, own, append=append)
+
+
+def check_append(name: Any, n: Any, choices: Any) -> None:
+    """Raise UsageError for what cannot be added to the list of a variable."""
+    if name is None:
+        raise UsageError("append=True needs the name of a variable", hint="name the generation")
+    if n not in (None, 0, 1) or choices is not None:
+        raise UsageError(
+            "append=True adds the text of one generation", hint="leave out n and choices"
+        )
+
+
+def unordered(s: "State") -> "AbstractContextManager[None]":
+    """Mark what is appended in a with statement as pieces whose order is free.
+
+    Nothing changes today: they stand in the order in which they are written. It allows
+    a pass to put them into the order that shares most of the prompt.
+    """
+    return s.unordered()
 
 
 def gen_int(name: str | None = None, *rest: Any, **params: Any) -> ex.Gen[int]:
@@ -398,6 +445,7 @@ def separate_reasoning(
     for part in parts:
         if isinstance(part, ex.Gen):
             check_splits(part.params)
+            check_not_appending(part.append)
     return ex.Sequence(
         tuple(replace(p, reasoning=kind) if isinstance(p, ex.Gen) else p for p in parts)
     )
@@ -420,6 +468,12 @@ def check_splits(params: Mapping[str, Any]) -> None:
         raise UsageError(
             "separate_reasoning needs a generation of one plain text", hint="leave out n and type"
         )
+
+
+def check_not_appending(append: bool) -> None:
+    """Raise UsageError for a generation that adds to a list."""
+    if append:
+        raise UsageError("separate_reasoning cannot add to a list", hint="leave out append")
 
 
 def system_begin() -> ex.RoleBegin:

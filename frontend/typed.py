@@ -143,6 +143,10 @@ class State(Protocol):
         """Close an assistant turn."""
         ...
 
+    def unordered(self) -> AbstractContextManager[None]:
+        """Mark what is appended inside a with statement as pieces whose order is free."""
+        ...
+
     def var_scope(self, name: str, /) -> AbstractContextManager[None]:
         """Make a variable of all that is appended inside a with statement."""
         ...

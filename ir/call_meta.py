@@ -89,6 +89,7 @@ def select_meta(
         "logprobs": logprobs,
         "finish_reason": "stop",
         "normalized_prompt_logprobs": means,
+        "output_token_logprobs": [[] for _ in choices],
         "input_token_logprobs": _options(spell, calls[:1], results[:1]) or [[]],
     }
     if method == "greedy_token_selection":

@@ -74,13 +74,15 @@ class Gen(Expression, Generic[T_co]):
 
     `params` holds only what the author gave (0 and [] are values). `reasoning` names the
     kind of model whose reasoning is to be taken away from the text. `serial` tells unnamed
-    generations apart; copies of one keep it.
+    generations apart; copies of one keep it. With `append` the value is added to the list
+    that the variable holds.
     """
 
     name: str | None
     params: dict[str, Any] = field(default_factory=dict)
     reasoning: str = ""
     serial: int = field(default_factory=lambda: next(_serials), compare=False, repr=False)
+    append: bool = False
 
 
 @dataclass(frozen=True, slots=True)

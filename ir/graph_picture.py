@@ -29,8 +29,7 @@ Source = tuple[Node, bool, str]
 
 _APPENDS = frozenset({
     "lm.prompt", "lm.prologue", "lm.extend", "lm.begin", "lm.end", "lm.control", "lm.image",
-    "lm.set",
-    "lm.tick",
+    "lm.unordered", "lm.set", "lm.tick",
 })  # fmt: skip
 _READS = frozenset({"lm.get", "lm.has", "lm.meta", "lm.text", "lm.messages"})
 _STATEFUL: tuple[Type, ...] = (STATE, list_of(STATE))
@@ -172,6 +171,8 @@ class _Drawer:
                 return f"</{op.attributes['role']}>"
             case "lm.control":
                 return f"<{op.attributes['token']}>"
+            case "lm.unordered":
+                return "{" if op.attributes["side"] == "begin" else "}"
             case "lm.image":
                 return f"<{op.attributes['kind']} {self._expressions.of(op.operands[1])}>"
             case "lm.set":

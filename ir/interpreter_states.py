@@ -78,8 +78,6 @@ def _marker(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
 
 def _image(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     prompt: Prompt = operands[0].value
-    if prompt.failed is not None:
-        return [operands[0]]
     kind, given = str(op.attributes["kind"]), [operand.value for operand in operands[1:]]
     content = load_content(kind, *given)
     return [Traced(prompt.append_media(content, union(operands[1:])))]
@@ -165,6 +163,7 @@ def _name(op: Op, operands: Sequence[Traced]) -> str:
 STATE_OPS: dict[str, Callable[[Target, Op, Sequence[Traced]], list[Traced]]] = {
     "lm.extend": _extend, "lm.begin": _marker, "lm.end": _marker, "lm.control": _marker,
     "lm.image": _image,
+    "lm.unordered": lambda target, op, operands: [operands[0]],
     "lm.fork": _fork, "lm.group": _group, "lm.join": _join, "lm.tick": _tick, "lm.set": _set,
     "lm.get": _get, "lm.meta": _get, "lm.has": _has, "lm.text": _text, "lm.messages": _text,
 }  # fmt: skip

@@ -100,11 +100,19 @@ _lm.add(
     "Append an image or a video (`kind`), by its path or bytes (second operand) and, of a video, "
     "the number of frames (third). A run of its own, like a control token; in a context it is one "
     "id made of the content's hash (see ir.media). It adds nothing to the text. A file that cannot "
-    "be read fails like a call: it is an error where something needs it.",
+    "be read is an error.",
     operands=(STATE, None),
     rest=True,
     results=(STATE,),
     required=("kind",),
+)
+_lm.add(
+    "unordered",
+    "Begins or ends (`side`) a stretch of pieces whose order the author has left free. Means "
+    "nothing by itself: a pass of level C may put the pieces between the two into another order.",
+    operands=(STATE,),
+    results=(STATE,),
+    required=("side",),
 )
 _lm.add(
     "gen",

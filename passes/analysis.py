@@ -336,9 +336,9 @@ def _look_through(
     match op.name:
         case "lm.prompt" | "lm.prologue":
             return Missing()
-        case (
-            "lm.extend" | "lm.begin" | "lm.end" | "lm.control" | "lm.image" | "lm.tick" | "lm.fork"
-        ):
+        case "lm.extend" | "lm.begin" | "lm.end" | "lm.control" | "lm.tick" | "lm.fork":
+            return op.operands[0]
+        case "lm.image" | "lm.unordered":
             return op.operands[0]
         case "lm.gen" | "lm.select" | "lm.set":
             is_dynamic = "name" in op.attributes.get("dynamic", ()) or (  # type: ignore[operator]

@@ -22,7 +22,7 @@ ENDS = frozenset({"cf.yield", "func.return"})
 _SURE = frozenset({"lm.extend", "lm.fork", "lm.get", "lm.has", "lm.join", "lm.meta", "lm.set"})
 """Ops on states that do not fail where they are total."""
 
-CHECKED = frozenset({"lm.extend", "lm.fork"})
+CHECKED = frozenset({"lm.extend", "lm.fork", "lm.image"})
 """Ops on states that fail by their second operand alone: a text that is none, a bad count."""
 
 NEVER_FAIL = frozenset({

@@ -92,6 +92,7 @@ _ON_STATES: dict[str, Callable[[Op, Facts], bool]] = {
     "lm.fork": lambda op, facts: "count" in op.attributes,
     "lm.get": _is_read_total,
     "lm.has": lambda op, facts: _is_name_total(op, 1),
+    "lm.image": lambda op, facts: False,  # a file may be missing
     "lm.join": lambda op, facts: op.operands[1].type == list_of(STATE),
     "lm.gen": _is_call_total,
     "lm.meta": _is_meta_total,

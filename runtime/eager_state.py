@@ -71,8 +71,11 @@ class EagerState:
             case ex.Gen(name, params) if part.reasoning:
                 self._separated(part)
             case ex.Gen(name, params):
+                before = self.handle
                 made = self._call("lm.gen", name, params, GEN_PARAMS)
                 self._remember(part, made)
+                if part.append:
+                    self._add_to_list(str(name), before, made[0])
             case ex.Select(name, choices, params):
                 made = self._call("lm.select", name, params, SELECT_PARAMS, list(choices))
                 self._remember(part, made)
@@ -117,6 +120,15 @@ class EagerState:
             raise
         self.ordinal += 1
         return made
+
+    def _add_to_list(self, name: str, before: StateHandle, value: Any) -> None:
+        """Make the variable the list that it was before, and the value; waits for it."""
+        after, self.handle = self.handle, before
+        held = self[name] if name in self else []
+        self.handle = after
+        if not isinstance(held, list):
+            raise self._error(f"the variable {name!r} is no list to add to: {held!r:.80}")
+        self[name] = [*held, self._run.wait(value)]
 
     def _remember(self, part: ex.Gen[Any] | ex.Select, made: list[Any]) -> None:
         """Keep value and meta dict of an unnamed call, which its expression reads."""
@@ -206,6 +218,10 @@ class EagerState:
         """Set a variable."""
         self[name] = value
 
+    def set(self, name: Any, value: Any) -> None:
+        """Set a variable."""
+        self[name] = value
+
     def sync(self) -> None:
         """Do nothing: reading a value waits for it."""
 
@@ -245,6 +261,13 @@ class EagerState:
             part = ex.RoleBegin(role) if side == "begin" else ex.RoleEnd(role)
             return lambda: self._append(part)
         raise AttributeError(f"a state has no attribute {name!r}")
+
+    @contextmanager
+    def unordered(self) -> Iterator[None]:
+        """Mark what is appended inside as pieces whose order is free."""
+        self._step("lm.unordered", side="begin")
+        yield
+        self._step("lm.unordered", side="end")
 
     @contextmanager
     def var_scope(self, name: str) -> Iterator[None]:

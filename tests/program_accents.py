@@ -49,6 +49,47 @@ class Accents(Statements):
         self.put(f"{name} = str([turn['role'] for turn in s.messages()][-2:])")
         self.names["text"].append(name)
 
+    # Pictures, marks, lists that generations add to, reads by expressions.
+
+    def picture(self) -> None:
+        """Append an image, or a film, on some paths."""
+        word = self.one("lmc.image(picture({}))", "lmc.video(picture({}), 3)")
+        self.put(f"if {self.flag(1)}:")
+        self.put(f"    s += {self.text(2)} + {word.format(self.text(1))}")
+        self.put(f"s += {self.text(2)} + {self._gen()}")
+
+    def free_order(self) -> None:
+        """Mark pieces whose order is free."""
+        self.put(f"with {self.one('lmc.unordered(s)', 's.unordered()')}:")
+        self.put(f"    s += {self.text(1)}")
+        self.put(f"    s += {self.text(2)} + {self._gen()}")
+
+    def added_to_list(self) -> None:
+        """Have generations add to a list of the program, in a fork too."""
+        forks, name = self.new("f"), self.new("t")
+        if self.chance(0.6):
+            self.put(f's.set("xs", list({self.texts(1)}))')
+        self.put('s += ": " + lmc.gen("xs", append=True, max_tokens=3)')
+        self.put(f"{forks} = s.fork({self.number(1, 2)})")
+        self.put(f'{forks} += "-" + lmc.gen("xs", append=True, max_tokens=2)')
+        self.put(f'{name} = str([s["xs"], {forks}[0]["xs"]])')
+        self.names["text"].append(name)
+
+    def read_by_call(self) -> None:
+        """Read unnamed and named generations by themselves, of either of two, after a fork."""
+        key, forks, name = self.new("q"), self.new("f"), self.new("t")
+        one = self.one('lmc.gen("w0", max_tokens=3)', "lmc.gen(max_tokens=2)", "lmc.gen(type=int)")
+        other = self.one('lmc.select(choices=["a", "b"])', "lmc.gen(type=bool)")
+        self.put(f"{key} = {one}")
+        if self.chance(0.5):
+            self.put(f"if {self.flag(2)}:")
+            self.put(f"    {key} = {other}")
+        self.put(f"s += {self.text(2)} + {key}")
+        self.put(f"{forks} = s.fork(2)")
+        self.put(f"{forks}[0] += {self.text(2)} + {key}")
+        self.put(f"{name} = str([s[{key}], {forks}[0][{key}], {forks}[1][{key}], {key} in s])")
+        self.names["text"].append(name)
+
     # Loops.
 
     def nested_loops(self) -> None:

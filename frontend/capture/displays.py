@@ -20,7 +20,6 @@ from lmc.frontend.capture.values import (
     Pieces,
     Plain,
     Ref,
-    Tuple,
     dict_of,
     has_states,
     ir_type,
@@ -55,11 +54,7 @@ class Displays(Members):
             return self.fresh(self.constant(constant, node))
         if any(isinstance(item, ast.Starred) for item in node.elts):
             return self._starred(node, node.elts)
-        items = [self.expression(item) for item in node.elts]
-        if any(isinstance(item, Pieces) for item in items):
-            # Expressions exist while the program is captured, so their list is known as well.
-            return Tuple(tuple(items))
-        return self.list_of(node, items)
+        return self.list_of(node, [self.expression(item) for item in node.elts])
 
     def _starred(self, node: ast.expr, elements: list[ast.expr]) -> Abstract:
         found: Abstract = self.list_of(node, [])

@@ -76,6 +76,7 @@ class Emitter:
         self.phi_sources: dict[Value, list[Value]] = {}
         self.undefined: set[Value] = set()
         self.hidden_reads: set[str] = set()
+        self.escaped: set[int] = set()
         self.counter = 0
         self.depth = 0
         self.open_loops: list[OpenLoop] = []

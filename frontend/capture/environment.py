@@ -42,7 +42,7 @@ WORDS = {
     for name in (
         "gen", "gen_int", "gen_string", "select", "control", "system", "user", "assistant",
         "system_begin", "system_end", "user_begin", "user_end", "assistant_begin", "assistant_end",
-        "image", "video", "separate_reasoning",
+        "image", "video", "separate_reasoning", "unordered",
     )
 }  # fmt: skip
 """The language's functions, by the live object."""
@@ -136,6 +136,7 @@ class Environment(IndexedStates):
                     parts.append(Piece(
                         "gen", where, name=name, params=tuple(params.items()),
                         reasoning=reasoning, serial=self.module.serial_of(part),
+                        append=part.append,
                     ))  # fmt: skip
                 case Select(name, choices, params):
                     parts.append(Piece(

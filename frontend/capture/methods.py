@@ -373,8 +373,10 @@ class Methods(States):
         self.check_usable(place, node)
         value = self.fitting(value, kind_of(place), node)
         if is_state(place):
-            if isinstance(key, Pieces):
-                name: str | Value | None = self.name_of_call(key, node)
+            if isinstance(key, Packed):
+                name: str | Value | None = self.name_of_packed(key, node)
+            elif isinstance(key, Pieces):
+                name = self.name_of_call(key, node)
             else:
                 name = key.value if isinstance(key, Known) else self.read(key, node)
             self.set_variable(place, name, value, node)

@@ -109,6 +109,7 @@ class Packing(PieceBuilder):
 
     def _pieces_template(self, value: Pieces) -> tuple[Template, list[Value]]:
         """Leave open the texts, dynamic parameters, choices and computed names."""
+        self.escaped.update(part.serial for part in value.calls())
         values = value.values()
         kinds = tuple(item.type for item in values)
         key = ("Pieces", *map(_key_of, value.parts))
@@ -163,7 +164,7 @@ def _key_of(part: Piece) -> tuple[Any, ...]:
     """Return what tells a piece from others, apart from the values in it."""
     is_open = isinstance(part.name, Value)
     return (
-        part.kind, id(part.node), part.word, part.reasoning, repr(part.params),
+        part.kind, id(part.node), part.word, part.reasoning, part.append, repr(part.params),
         tuple(name for name, _ in part.dynamic), part.choices is None,
         None if is_open else (part.name,),
         tuple(tuple(map(_key_of, option.parts)) for option in part.options),

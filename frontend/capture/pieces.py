@@ -30,6 +30,8 @@ from lmc.frontend.capture.values import (
 from lmc.frontend.dsl import (
     GEN_ORDER,
     SHORT_ORDER,
+    check_append,
+    check_not_appending,
     check_splits,
     reasoning_kind,
     string_regex,
@@ -108,6 +110,9 @@ class PieceBuilder(Expressions):
             return self._separate(given, node)
         if word in ("image", "video"):
             return self._media(word, given, node)
+        if word == "gen" and "choices" in given and "append" in given:
+            self._append_param(given, node)
+            given = {key: value for key, value in given.items() if key != "append"}
         if word == "select" or "choices" in given:
             return self._select(word, given, node)
         return self._gen(word, given, node)
@@ -139,7 +144,8 @@ class PieceBuilder(Expressions):
         return {k: place for k, place in given.items() if self.locate(place) not in left_out}
 
     def _gen(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
-        ignored = ("name", "choices_method")
+        ignored = ("name", "choices_method", "append")
+        append = self._append_param(given, node) if "append" in given else False
         is_dtype = "dtype" in given
         if is_dtype:
             if "type" in given:
@@ -154,8 +160,21 @@ class PieceBuilder(Expressions):
             self._quote(params, dict(dynamic), node)
         self._check_together(params, node)
         made = Piece("gen", node, name=name, params=tuple(params.items()), dynamic=tuple(dynamic),
-                     serial=self.fresh_id())  # fmt: skip
+                     serial=self.fresh_id(), append=append)  # fmt: skip
         return Pieces((made,))
+
+    def _append_param(self, given: dict[str, ast.expr], node: ast.Call) -> bool:
+        """Return whether a generation is added to the list that its variable holds."""
+        append = self.static(given["append"])
+        if not isinstance(append, bool):
+            self.fail(given["append"], "append= must be a constant", "True or False")
+        try:
+            if append:
+                check_append(given.get("name"), self.static(given["n"]) if "n" in given else None,
+                             given.get("choices"))  # fmt: skip
+        except UsageError as error:
+            self._refuse(node, error.message, error.hint)
+        return append
 
     def _quote(self, params: dict[str, Attr], dynamic: dict[str, Value], node: ast.Call) -> None:
         """Make text of a generation that is to be words between quotes."""
@@ -271,6 +290,8 @@ class PieceBuilder(Expressions):
                 self.fail(node, f"a variable's name is text, not {value!r}", "quote the name")
             return value
         found = self.expression(node)
+        if isinstance(found, Packed):
+            return self.name_of_packed(found, node)
         if isinstance(found, Pieces):
             return self.name_of_call(found, node)
         return found.value if isinstance(found, Known) else self.read(found, node)
@@ -286,7 +307,14 @@ class PieceBuilder(Expressions):
             self._refuse(node, UNNAMED_KEY, UNNAMED_HINT)
         return part.name
 
-    def _named_value(self, pieces: Pieces, node: ast.AST) -> Abstract:
+    def name_of_packed(self, found: Packed, node: ast.AST) -> Value:
+        """Return the name of whichever call a value is."""
+        named = self.by_template(found, node, lambda each: self._named_value(each, node))
+        return self.read(named, node)
+
+    def _named_value(self, pieces: Abstract, node: ast.AST) -> Abstract:
+        if not isinstance(pieces, Pieces):
+            return pieces
         name = self.name_of_call(pieces, node)
         return Plain(name) if isinstance(name, Value) else Known(name)
 
@@ -435,7 +463,28 @@ class PieceBuilder(Expressions):
             return self._answer_alone(state, made[1], part)
         if part.name is None:
             return self._remember(made[0], made[1], part, made[2])
+        if part.append:
+            return self._added(state, made[0], made[1], part)
         return made[0]
+
+    def _added(self, before: Value, after: Value, value: Value, part: Piece) -> Value:
+        """Make the variable of a call the list that it was before, and the value."""
+        node, named = part.node, {}
+        names = [part.name] if isinstance(part.name, Value) else []
+        if not names:
+            named = {"name": part.name}
+        has = self.emit("lm.has", [before, *names], [BOOL], node, **named)[0]
+
+        def held() -> Abstract:
+            return Plain(self.emit("lm.get", [before, *names], [PY], node, **named)[0])
+
+        def empty() -> Abstract:
+            return Plain(self.emit("val.list", [], [list_of(PY)], node)[0])
+
+        old = self.read(self.choose(node, Plain(has), held, empty), node)
+        one = self.emit("val.list", [value], [list_of(PY)], node)[0]
+        joined = self.emit("val.binary", [old, one], [PY], node, op="+")[0]
+        return self.emit("lm.set", [after, joined, *names], [STATE], node, **named)[0]
 
     def _remember(
         self, state: Value, value: Value, part: Piece, meta: Value | None = None
@@ -487,6 +536,7 @@ def _separated(part: Piece, kind: str) -> Piece:
         return replace(part, options=tuple(options))
     if part.kind != "gen":
         return part
+    check_not_appending(part.append)
     check_splits(dict(part.params) | {name: MISSING for name, _ in part.dynamic})
     return replace(part, reasoning=kind)
 

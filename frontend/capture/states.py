@@ -22,6 +22,7 @@ from lmc.frontend.capture.values import (
     Plain,
     Ref,
     Tuple,
+    Word,
 )
 from lmc.ir.core import Value
 from lmc.ir.types import BOOL, INT, META, PY, STATE, TEXT, Attr, Type, list_of
@@ -29,8 +30,8 @@ from lmc.ir.types import BOOL, INT, META, PY, STATE, TEXT, Attr, Type, list_of
 ROLES = ("system", "user", "assistant")
 JOIN_MODES = ("gather_variable", "concate_and_append")
 STATE_METHODS = (
-    "text", "messages", "get_meta_info", "get_var", "set_var", "fork", "copy", "sync", "error",
-    "var_scope", "user", "system", "assistant",
+    "text", "messages", "get_meta_info", "get_var", "set_var", "set", "fork", "copy", "sync",
+    "error", "var_scope", "unordered", "user", "system", "assistant",
 )  # fmt: skip
 _VARIABLE_RESULTS: dict[str, Type] = {"lm.get": PY, "lm.has": BOOL, "lm.meta": META}
 
@@ -62,7 +63,7 @@ class States(Loops):
                 return self.fresh(made, external="what is told about a call")
             case "get_var", 1:
                 return self.item(place, self.expression(arguments[0]), node)
-            case "set_var", 2:
+            case (("set_var" | "set"), 2):
                 name_value = self.name_of(arguments[0])
                 self.set_variable(place, name_value, self.expression(arguments[1]), node)
             case "fork", 0 | 1 | 2:
@@ -111,6 +112,11 @@ class States(Loops):
         self, op: str, state: Abstract, name: Abstract, node: ast.AST
     ) -> Value:
         """Read something of a variable of a state, by a name that may be known at run time."""
+        if isinstance(name, Packed):
+            found = self.by_template(
+                name, node, lambda each: Plain(self.variable_op(op, state, each, node))
+            )
+            return self.read(found, node)
         if isinstance(name, Pieces):
             return self._call_op(op, state, self.only_call(name, node), node)
         operands = [self._state_content(state, node)]
@@ -140,6 +146,9 @@ class States(Loops):
             return self.variable_op(op, state, name, node)
         if isinstance(state, Called):
             self.name_of_call(Pieces((part,)), node)  # which tells that it has none
+        if part.serial in self.escaped:
+            self.fail(node, "which unnamed generation is read here depends on the path or the list "
+                      "that it comes from", "give it a name")  # fmt: skip
         hidden = hidden_name(part, META_SUFFIX if op == "lm.meta" else "")
         self.hidden_reads.add(hidden)
         return self.variable_op("lm.get" if op == "lm.meta" else op, state, Known(hidden), node)
@@ -318,7 +327,11 @@ class States(Loops):
     def with_item(self, node: ast.With, item: ast.withitem) -> Callable[[], None] | None:
         """Open a with statement on a state; return what closes it."""
         call = item.context_expr
-        if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        if not isinstance(call, ast.Call):
+            return None
+        if len(call.args) == 1 and self._is_unordered(call.func) and item.optional_vars is None:
+            return self._unordered(self.place(call.args[0]), call)
+        if not isinstance(call.func, ast.Attribute):
             return None
         place = self.place(call.func.value)
         if not is_state(place):
@@ -331,9 +344,31 @@ class States(Loops):
         if role in ROLES and not call.args and not call.keywords:
             self.append(place, Pieces((Piece("begin", call, word=role),)), call)
             return lambda: self.append(place, Pieces((Piece("end", call, word=role),)), call)
+        if role == "unordered" and not call.args and not call.keywords:
+            return self._unordered(place, call)
         if role == "var_scope" and len(self._arguments(call, role)) == 1:
             return self._scope(place, call)
         return None
+
+    def _is_unordered(self, function: ast.expr) -> bool:
+        if isinstance(function, ast.Attribute):
+            is_named = function.attr == "unordered" and isinstance(function.value, ast.Name)
+            return is_named and self.expression(function) == Word("unordered")
+        return isinstance(function, ast.Name) and self.expression(function) == Word("unordered")
+
+    def _unordered(self, place: Abstract, call: ast.Call) -> Callable[[], None]:
+        """Mark a stretch whose order is free."""
+        if not is_state(place):
+            self.fail(call, "unordered takes a state", "with lmc.unordered(s):")
+
+        def mark(side: str) -> None:
+            before = self.content(place, call)
+            made = self.emit("lm.unordered", [before], [STATE], call, side=side)[0]
+            made.hint = before.hint
+            self.write(place, made, call)
+
+        mark("begin")
+        return lambda: mark("end")
 
     def _copied(self, place: Abstract, call: ast.Call, target: ast.Name) -> Callable[[], None]:
         """with s.copy() as c: a fork of one that is joined at the end."""

@@ -279,6 +279,12 @@ class Pieces(Abstract):
 
     parts: tuple["Piece", ...]
 
+    def calls(self) -> "list[Piece]":
+        """Return the generations and choices in it, those of all options."""
+        own = [part for part in self.parts if part.kind in ("gen", "select")]
+        inner = (option for part in self.parts for option in part.options)
+        return [*own, *(call for option in inner for call in option.calls())]
+
     def values(self) -> list[Value]:
         """Return the SSA values in it."""
         return [value for part in self.parts for value in part.values()]
@@ -307,6 +313,7 @@ class Piece:
     choices: Value | None = None
     reasoning: str = ""
     serial: int = 0
+    append: bool = False
     test: Value | None = None
     options: tuple["Pieces", ...] = ()
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from lmc.errors import RunError
 from lmc.ir.evaluate import Undefined
-from lmc.ir.media import REFUSAL_HINT, load_content, refusal
+from lmc.ir.media import REFUSAL_HINT, Content, load_content, refusal
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.slots import Slot, StateHandle, link, undefined
 from lmc.runtime.executor.task import Task
@@ -90,15 +90,29 @@ def marker(task: Task) -> None:
     give_state(task, state)
 
 
-def image(task: Task) -> None:
-    """Append an image or a video, where the backend takes them."""
+def unordered(task: Task) -> None:
+    """Begin or end a stretch whose order is free: the prompt is as it was."""
+    task.give_one(0, task.state())
+
+
+def check_image(task: Task) -> Content:
+    """Return the image or video to append; raises RunError where the backend takes none."""
     backend, kind = task.run.backend, task.step.attributes["kind"]
     if not getattr(backend, "takes_media", False):
         raise RunError(refusal(backend.target.name, kind), hint=REFUSAL_HINT)
-    given = range(1, len(task.step.inputs))
-    content = load_content(kind, *(task.value(position) for position in given))
-    origin = join_origins(task.slot(position).origin for position in given)
-    give_state(task, task.state().with_media(content, origin))
+    given = [task.value(position) for position in range(1, len(task.step.inputs))]
+    for value in given:
+        if isinstance(value, Undefined):
+            raise undefined(value)
+    return load_content(kind, *given)
+
+
+def image(task: Task) -> None:
+    """Append an image or a video."""
+    origin = join_origins(
+        task.slot(position).origin for position in range(1, len(task.step.inputs))
+    )
+    give_state(task, task.state().with_media(task.checked, origin))
 
 
 def tick(task: Task) -> None:
@@ -224,7 +238,8 @@ STATE_OPERATIONS: dict[str, Operation] = {
     "lm.begin": Operation(marker, reads=(0,), ticks=0),
     "lm.end": Operation(marker, reads=(0,), ticks=0),
     "lm.control": Operation(marker, reads=(0,), ticks=0),
-    "lm.image": Operation(image, reads=(0,), ticks=0),
+    "lm.image": Operation(image, reads=(0,), ticks=0, check=check_image),
+    "lm.unordered": Operation(unordered, reads=(0,), ticks=0),
     "lm.tick": Operation(tick, reads=(0,), ticks=1),
     "lm.set": Operation(set_variable, reads=(0,), ticks=0, check=check_variable),
     "lm.get": Operation(get_variable, reads=(0,)),

@@ -66,7 +66,8 @@ def chosen(s: lmc.State, short: bool):
 @lmc.function
 def listed(s: lmc.State, stop: int):
     """Lists of generations, looped over with their numbers, with an early end."""
-    questions = [lmc.gen("a", type=int), lmc.gen(type=bool), lmc.gen("c", type=Pair)]
+    questions = [lmc.gen("a", type=int), lmc.gen("b", type=bool)]
+    questions.append(lmc.gen("c", type=Pair))
     found = []
     for number, question in enumerate(questions):
         s += f"{number}:" + question
@@ -75,9 +76,12 @@ def listed(s: lmc.State, stop: int):
         found.append(s[question])
     else:
         s += "all"
-    for word, question in zip(("x", "y"), questions):
+    known = (lmc.gen(type=int), lmc.gen(max_tokens=2))
+    for index, (word, question) in enumerate(zip(("x", "y"), known)):
         s += word + question
-    return [found, s[questions[0]], s[questions[1]]]
+        found.append([index, s[question], question in s, s[questions[0]]])
+    told = [question in s for question in questions]
+    return [found, s[questions[0]], s[known[1]], told, s.get_meta_info(questions[0])["complete"]]
 
 
 @lmc.function

@@ -48,9 +48,10 @@ def branches(s: lmc.State, picture: lmc.Image, width: int):
         if index == 1:
             fork += lmc.image(picture)
         fork += f" {index}:" + lmc.gen("seen", max_tokens=4)
+    seen = [fork["seen"] for fork in forks]
     forks.join("concate_and_append")
     s += lmc.gen("all", max_tokens=4)
-    return s["seen"] if width else None
+    return seen
 
 
 @lmc.function

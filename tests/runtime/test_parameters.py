@@ -223,9 +223,9 @@ def test_every_parameter_has_a_rule_and_is_tried():
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("lmc.gen('x', append=True, regex='[0-9]')", "gen has no parameter 'append'"),
+        ("lmc.gen(append=True, regex='[0-9]')", "append=True needs the name"),
         ("lmc.gen('x', skip_special_tokens=False)", "gen has no parameter 'skip_special_tokens'"),
-        ("lmc.gen('x', choices=['a'], append=True)", "has no parameter 'append'"),
+        ("lmc.gen('x', choices=['a'], append=True)", "one generation"),
         ("lmc.gen('x', type=int, dtype=int)", "both are given"),
         (
             "lmc.gen('x', min_tokens=6, max_tokens=4)",
