@@ -122,3 +122,7 @@ class Cancelled(EngineError):
 
 class GraphBreakWarning(UserWarning):
     """A program that capture cannot read runs uncompiled, in eager mode."""
+
+
+class ScriptWarning(UserWarning):
+    """An oracle's script answers a name that the program does not have, but nearly has."""

@@ -3,11 +3,11 @@
 import functools
 import inspect
 import warnings
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, ParamSpec, TypeVar, overload
 
-from lmc.errors import CaptureError, GraphBreakWarning, UsageError
+from lmc.errors import CaptureError, CompileError, GraphBreakWarning, UsageError
 from lmc.frontend.load import refuse_while_loading
 from lmc.running import Runnable
 
@@ -156,9 +156,23 @@ class Program(Runnable[R], Generic[P, R]):
             raise UsageError(f"mode={mode!r} is unknown", hint="use 'compiled' or 'eager'")
         backend = resolve_backend(options.pop("backend", None))
         compiled = None if mode == "eager" else self._compiled_or_warn(backend, passes)
+        if isinstance(getattr(backend, "script", None), Mapping):
+            self._check_script(backend)
         if compiled is None:
             return EagerRunner(backend, self.__lmc_function__)
         return compiled.runner_on(backend)
+
+    def _check_script(self, backend: "Backend") -> None:
+        """Warn of an oracle's script with a misspelt name, as far as the source can be read."""
+        from lmc.script_names import is_new, warn_of_script
+
+        if not is_new(backend, self):
+            return
+        try:
+            module = self.trace()
+        except CompileError:
+            return  # told, or met, when the program runs
+        warn_of_script(backend, module, self.name, _user_level())
 
     def _compiled_or_warn(self, backend: "Backend", passes: str | None) -> "CompiledProgram | None":
         """Compile; None, with a warning, where the source holds what cannot be captured."""

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 
 import lmc
-from lmc.errors import LmcError, UsageError
+from lmc.errors import LmcError, ScriptWarning, UsageError
 from lmc.frontend.load import load_module
 
 MODES = ("eager", "compiled")
@@ -142,3 +142,31 @@ def caller(s):
 
 def test_nested_calls_follow_python(mode):
     assert caller.run(backend="oracle", mode=mode).text() == "x"
+
+
+@lmc.function
+def scripted(s):
+    s += "A" + lmc.gen("answer", max_tokens=3) + lmc.select("kind", ["b", "c"])
+
+
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ({"anwser": "x"}, "anwser"),
+        ({"answers": "x", "kind": "b"}, "answers"),
+        ({"knd": "b"}, "knd"),
+    ],
+)
+def test_misspelt_name_of_a_script_is_told_once(mode, script, told):
+    """With what may have been meant, at the line that runs the program."""
+    oracle = lmc.Oracle(script)
+    with pytest.warns(ScriptWarning, match=f"answers '{told}'.* did you mean") as caught:
+        scripted.run(backend=oracle, mode=mode)
+    assert [str(each.filename) for each in caught] == [__file__]
+    scripted.run(backend=oracle, mode=mode)
+
+
+@pytest.mark.parametrize("script", [{"answer": "x", "answers": "y"}, {"zebra": "x"}, {}, None])
+def test_scripts_of_several_programs_are_left_alone(mode, script):
+    """A name that is like none, or like one that is answered, may be another program's."""
+    scripted.run(backend=lmc.Oracle(script), mode=mode)
