@@ -30,6 +30,7 @@ def limits(s, least: int):
     s += lmc.gen("h", max_tokens=6, min_tokens=least, stop=[], stop_token_ids=[])
     s += lmc.gen("i", max_tokens=4, top_k=-1, top_logprobs_num=1)
     s += lmc.gen("j", max_tokens=4, n=2, return_logprob=True, logprob_start_len=0)
+    s += lmc.gen("k", max_tokens=4 + least, top_p=0.5 + least / 10, top_k=2 + least)
     return [s["a"], s.get_meta_info("e"), s.get_meta_info("j"), s.get_meta_info("a")]
 
 
@@ -76,6 +77,9 @@ def versions(s, flag: bool):
         s += "in " + lmc.gen("w", max_tokens=2)
         if flag:
             s["w"] = "set"
+    s["x"] = "known"
+    s["x" if flag else "y"] = "computed"
+    s += s["x"]
     name = "w" if flag else "x"
     s[name + "1"] = s[name] + s["x"]
     s += s[name + "1"] + str(name in s) + str("u" in s)
@@ -233,6 +237,12 @@ def guarded(s, items: list[str], n: int):
         count = count + 2
     if count > 1:
         s += " big" + lmc.gen("b", max_tokens=2)
+    label = f"n{n}"
+    if n > 1:
+        s += "."
+    else:
+        label = label + "!"
+    s += label
     match items:
         case [first] if first > "m":
             s += "late " + first
@@ -273,7 +283,28 @@ def same_asides(s, word: str):
     return [[q["x"] for q in first], [q["x"] for q in second], left["x"], right["x"], aside.text()]
 
 
+@lmc.function
+def hidden_effects(s, words: list[str]):
+    """Host calls and names that rest on calls which nothing else needs."""
+    s += "Hidden"
+    for word in words:
+        aside = s.copy()
+        aside += word + lmc.select("so", choices=["yes", "no"])
+        if aside["so"] == "yes":
+            deep = s.copy()
+            deep += "Deep " + lmc.select("how", choices=["a", "b"])
+            if deep["how"] == "a":
+                note("deep")
+            else:
+                note("else")
+    named = s.copy()
+    named += lmc.select("pick", ["x", "y"])
+    s["v" + named["pick"]] = 1
+    return s["missing"] if words and words[0] == "?" else "vx" in s
+
+
 ARGUMENTS = {
+    "hidden_effects": [{"words": ["a", "b"]}, {"words": ["?"]}],
     "limits": [{"least": 0}, {"least": 3}],
     "options": [{"words": ["y z"]}, {"words": []}],
     "open_turns": [{"text": "!"}],

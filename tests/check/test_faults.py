@@ -8,7 +8,7 @@ from planted_faults import FAULTS
 import lmc.checking.modes
 from lmc.checking.modes import Checker, Finding
 
-MIN_FAULTS = 40
+MIN_FAULTS = 150
 
 
 def first_finding(corpus: Any) -> Finding | None:

@@ -5,9 +5,19 @@ are of the kinds that compilers and executors of prompts have had: lost text at 
 random keys, calls merged or dropped, effects swapped, branches frozen, loops off by one.
 """
 
-from planted_faults import lowering, passes, prompts, running, source
+from planted_faults import (
+    bodies,
+    calls,
+    lowering,
+    order,
+    passes,
+    prompts,
+    rewriting,
+    running,
+    source,
+)
 from planted_faults.tools import FAULTS
 
 __all__ = ["FAULTS", "PARTS"]
 
-PARTS = (lowering, passes, prompts, running, source)
+PARTS = (bodies, calls, lowering, order, passes, prompts, rewriting, running, source)
