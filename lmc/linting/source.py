@@ -116,7 +116,7 @@ def _exit_word(statement: ast.stmt) -> str:
         ast.Return: "return", ast.Raise: "raise", ast.Break: "break", ast.Continue: "continue",
         ast.While: "the loop",
     }  # fmt: skip
-    return words.get(type(statement), "what stands")
+    return words.get(type(statement), "the branch")
 
 
 def _blocks(statement: ast.stmt) -> Iterator[list[ast.stmt]]:

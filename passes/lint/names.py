@@ -9,9 +9,13 @@ from dataclasses import dataclass, field
 from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.ops import SPECS
 from lmc.ir.tries import result_sources
+from lmc.ir.types import BOOL, FLOAT, INT, NONE, TEXT
 from lmc.passes.analysis import Facts
 
 EVERY_NAME = None
+PLAIN = frozenset({TEXT, BOOL, INT, FLOAT, NONE})
+"""Types of values that hold no states."""
+
 _MAX_ROUNDS = 3
 
 
@@ -203,20 +207,23 @@ class StateNames:
             case name if name.startswith("lm.") and op.operands:
                 for result in op.results:
                     self._pass(op.operands[0], result)
-            case "val.list" if not op.operands:
-                # An empty list: what is put into it decides.
-                self.known[op.result] = Names(frozenset(), frozenset(), frozenset())
+            case "val.list" | "val.dict" if not op.operands:
+                # Empty: what is put into it decides.
+                self.known[op.result] = NOTHING
             case name if name.startswith("val."):
                 self._container(op)
             case _:
                 pass
 
     def _container(self, op: Op) -> None:
-        held = [names for value in op.operands if (names := self._of(value)) is not None]
-        if not held:
+        """Follow states into containers, and out of them."""
+        held = [value for value in _members(op) if value.type not in PLAIN]
+        known = [names for value in held if (names := self._of(value)) is not None]
+        is_partly_unknown = len(known) < len(held) and op.name not in ("val.tuple", "val.list")
+        if not known or is_partly_unknown:
             return
-        made = held[0]
-        for other in held[1:]:
+        made = known[0]
+        for other in known[1:]:
             made = made.along(other)
         for result in op.results:
             self.known[result] = made
@@ -244,6 +251,17 @@ class StateNames:
             inner = StateNames.of(function, Facts.of(function), self.module, self.finals)
             self.finals[callee] = inner.at(function.body.terminator.operands[1])
         return self.finals[callee]
+
+
+def _members(op: Op) -> list[Value]:
+    """Return the operands of an op that its results may hold, or be members of."""
+    if op.name in ("val.index", "val.slice", "val.unpack"):
+        return op.operands[:1]
+    if op.name == "val.mutate" and op.attributes["name"] == "__setitem__":
+        return [op.operands[0], op.operands[2]]
+    if op.name == "val.dict":
+        return op.operands[1::2]
+    return list(op.operands)
 
 
 def set_name(op: Op) -> tuple[str | None, bool]:

@@ -19,6 +19,17 @@ TEXT_TO_TEXT: dict[str, Callable[[str], str]] = {
 IDEMPOTENT = frozenset(TEXT_TO_TEXT) - {"swapcase"}
 """Those that change nothing when they are called again."""
 
+METHOD_KINDS = {
+    "split": "list", "rsplit": "list", "splitlines": "list", "find": "int", "rfind": "int",
+    "count": "int", "index": "int", "startswith": "bool", "endswith": "bool", "isdigit": "bool",
+    "isalpha": "bool", "isnumeric": "bool", "isupper": "bool", "islower": "bool",
+}  # fmt: skip
+"""What other methods of text give."""
+
+CALL_KINDS = {
+    "len": "int", "int": "int", "float": "float", "str": "str", "bool": "bool", "sorted": "list",
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
@@ -85,6 +96,25 @@ def common_type(origin: Origin, context: Context) -> str | None:
     """Return the type that all calls of an origin give."""
     kinds = {python_type(op, context) for op in origin.calls}
     return kinds.pop() if len(kinds) == 1 else None
+
+
+def kind_of(value: Value, context: Context) -> tuple[str, str] | None:
+    """Return the type of a value that a generation decides, and how to name it."""
+    origin = origin_of(value, context)
+    if origin is not None:
+        kind = common_type(origin, context)
+        return None if kind is None else (kind, origin.names())
+    op = context.facts.op_of(value)
+    if op is None or not op.operands:
+        return None
+    name = str(op.attributes.get("name") or op.attributes.get("callee"))
+    given = kind_of(op.operands[0], context)
+    made = None
+    if op.name == "val.method" and given is not None and given[0] == "str":
+        made = "str" if name in (*TEXT_TO_TEXT, "replace") else METHOD_KINDS.get(name)
+    elif op.name == "val.call" and given is not None:
+        made = CALL_KINDS.get(name)
+    return None if made is None else (made, f"what {name}() gives")
 
 
 def texts_of(value: Value, context: Context) -> set[str] | None:

@@ -10,6 +10,7 @@ from lmc.passes.lint.origins import (
     TEXT_TO_TEXT,
     Origin,
     common_type,
+    kind_of,
     origin_of,
     texts_of,
 )
@@ -76,7 +77,7 @@ def _may_equal(kind: str, other: object) -> bool:
 
 
 def _article(kind: str) -> str:
-    return {"str": "a text", "int": "an int", "list": "a list of samples"}.get(kind, f"a {kind}")
+    return {"str": "a text", "int": "an int"}.get(kind, f"a {kind}")
 
 
 def _changed_text(value: Value, other: object, context: Context) -> str | None:
@@ -127,7 +128,7 @@ def _number_remedy(kind: str) -> str:
     if kind == "str":
         return "generate a number (type=int), or turn the text into one: int(...)"
     if kind == "list":
-        return "take one of the samples, as [0] does, or go through them"
+        return "take one of its items, as [0] does, or go through them"
     return "make it text first: str(...)"
 
 
@@ -145,16 +146,16 @@ def _membership(op: Op, left: Value, right: Value, context: Context) -> Iterator
 
 def operations(context: Context) -> Iterator[Finding]:
     """Find operations that fail for every value that can come."""
-    for op in context.calls("val.method"):
-        origin = origin_of(op.operands[0], context)
-        kind = common_type(origin, context) if origin is not None else None
+    for op in context.calls("val.method", "host.method"):
+        receiver = op.operands[op.name == "host.method"]
+        given = kind_of(receiver, context)
         name = str(op.attributes["name"])
-        if origin is None or kind is None or hasattr(_KINDS[kind], name):
+        if given is None or hasattr(_KINDS[given[0]], name):
             continue
         yield found(
             WRONG_VALUE_TYPE, op.location,
-            f"{origin.names()} is {_article(kind)}, which has no method {name}()",
-            _number_remedy(kind),
+            f"{given[1]} is {_article(given[0])}, which has no method {name}()",
+            _number_remedy(given[0]),
         )  # fmt: skip
     for op in context.calls("lm.extend"):
         yield from _appended(op, context)
@@ -163,39 +164,45 @@ def operations(context: Context) -> Iterator[Finding]:
 
 
 def _appended(op: Op, context: Context) -> Iterator[Finding]:
-    origin = origin_of(op.operands[1], context)
-    kind = common_type(origin, context) if origin is not None else None
-    if origin is not None and kind not in (None, "str"):
+    given = kind_of(op.operands[1], context)
+    if given is not None and given[0] != "str":
         yield found(
             WRONG_VALUE_TYPE, op.location,
-            f"{origin.names()} is {_article(str(kind))}, and only text can be appended",
-            _number_remedy(str(kind)) if kind == "list" else "append str(...) or an f-string",
+            f"{given[1]} is {_article(given[0])}, and only text can be appended",
+            _number_remedy(given[0]) if given[0] == "list" else "append str(...) or an f-string",
         )  # fmt: skip
 
 
 def _binary(op: Op, context: Context) -> Iterator[Finding]:
+    """Find sums and differences of what does not go together."""
     name = str(op.attributes["op"])
-    left, right = op.operands
-    for value, other in ((left, right), (right, left)):
-        origin = origin_of(value, context)
-        kind = common_type(origin, context) if origin is not None else None
-        known = context.constant(other)
-        if origin is None or kind is None or known is None:
-            continue
-        is_number = isinstance(known.value, NUMBERS)
-        is_text = isinstance(known.value, str)
-        wrong = (
-            (kind == "str" and is_number and (name in "+-/" or name in ("//", "**")))
-            or (kind in ("int", "float", "bool", "list") and is_text and name == "+")
-            or (kind == "list" and is_number and name in "+-/")
-        )
-        if wrong:
-            yield found(
-                WRONG_VALUE_TYPE, op.location,
-                f"{origin.names()} is {_article(kind)}: '{name}' does not go with {known.value!r}",
-                _number_remedy(kind) if kind != "str" else "turn it into a number: int(...)",
-            )  # fmt: skip
-            return
+    sides = [_side(operand, context) for operand in op.operands]
+    if None in sides or all(context.constant(operand) for operand in op.operands):
+        return
+    (left, shown), (right, other) = sides  # type: ignore[misc]
+    if name in ("+", "-", "/", "//", "**") and {left, right} not in _TOGETHER.get(name, ()):
+        yield found(
+            WRONG_VALUE_TYPE, op.location,
+            f"{shown} is {_article(left)} and {other} is {_article(right)}: '{name}' does not go "
+            "with both", _number_remedy("str" if "str" in (left, right) else left),
+        )  # fmt: skip
+
+
+_NUMBERS = [{one, other} for one in ("int", "float", "bool") for other in ("int", "float", "bool")]
+_TOGETHER: dict[str, list[set[str]]] = {
+    "+": [*_NUMBERS, {"str"}, {"list"}], "-": _NUMBERS, "/": _NUMBERS, "//": _NUMBERS,
+    "**": _NUMBERS,
+}  # fmt: skip
+"""Types that an operator takes together."""
+
+
+def _side(value: Value, context: Context) -> tuple[str, str] | None:
+    """Return the type of one side of an operator, and how to name it."""
+    known = context.constant(value)
+    if known is None:
+        return kind_of(value, context)
+    kind = type(known.value).__name__
+    return (kind, repr(known.value)) if kind in _KINDS else None
 
 
 RULES = (comparisons, operations)

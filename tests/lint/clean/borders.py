@@ -167,6 +167,18 @@ def nested_twice(s, words: list):
 
 
 @lmc.function
+def nested_in_a_dict(s, words: list):
+    """Results of nested programs by name, read in an f-string."""
+    names = [f"word_{word}" for word in words]
+    told = {}
+    for name in names:
+        told[name] = inner(name)
+    s += "\n".join(f"{name}: {told[name]['short']}" for name in names)
+    s += lmc.gen("sum", max_tokens=4)
+    return [told[name]["why"] for name in names]
+
+
+@lmc.function
 def nested_by_value(s, word: str):
     """A nested program in an expression."""
     s += "It means " + inner(word=word)["why"] + "." + lmc.gen("more", max_tokens=8)

@@ -276,3 +276,22 @@ def samples_of_branches(s):
     child = s.copy()
     child += lmc.gen("said", max_tokens=4, n=2)
     s += "It said " + child["said"]  # LMC504 "It said " + child["said"]
+
+
+@lmc.function
+def parts_appended(s):
+    s += "Words:" + lmc.gen("words", max_tokens=8)
+    words = s["words"].split(",")
+    s += words  # LMC504 words
+
+
+@lmc.function
+def length_added(s):
+    s += "Word:" + lmc.gen("word", max_tokens=8)
+    s += "Letters: " + len(s["word"])  # LMC504 "Letters: " + len(s["word"])
+
+
+@lmc.function
+def no_such_method(s):
+    s += "Word:" + lmc.gen("word", max_tokens=8)
+    s += s["word"].reversed()  # LMC504 s["word"].reversed()
