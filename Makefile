@@ -34,12 +34,12 @@ test: $(VENV)/installed-test ## run the tests
 test-long: $(VENV)/installed-test ## run all tests, the long ones too
 	@$(BIN)/python -m pytest -q -m "not gpu"
 
-lint: $(VENV)/installed-lint ## ruff, pyright on the public face, layering
+lint: $(VENV)/installed-lint ## ruff, pyright on the public face and the examples, layering
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/python tools/link_packages.py
 	@$(BIN)/pyright --warnings
-	@$(BIN)/python -m pytest -q tests/test_layering.py tests/test_packaging.py
+	@$(BIN)/python -m pytest -q tests/test_layering.py tests/test_packaging.py tests/typing
 
 format: $(VENV)/installed-lint ## format the sources
 	@$(BIN)/ruff format .

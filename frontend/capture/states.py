@@ -37,6 +37,7 @@ _VARIABLE_RESULTS: dict[str, Type] = {"lm.get": PY, "lm.has": BOOL, "lm.meta": M
 
 PARAMETERS = {
     "get_meta_info": ("name",), "get_var": ("name",), "set_var": ("name", "value"),
+    "set": ("name", "value"),
     "fork": ("size", "position_ids_offset"), "copy": ("position_ids_offset",),
     "var_scope": ("name",), "user": ("expr",), "system": ("expr",), "assistant": ("expr",),
     "join": ("mode",),

@@ -7,7 +7,7 @@ from lmc import unordered
 @lmc.function
 def added(s: lmc.State, first: list[str], width: int):
     """A list of the program that generations go on with, also in a fork."""
-    s.set("xs", first)
+    s.set(name="xs", value=first)
     s += "Digits: " + lmc.gen("xs", append=True, regex="[0-9]")
     s += lmc.gen("new", append=True, max_tokens=2) + lmc.gen("new", append=True, type=int)
     forks = s.fork(width)

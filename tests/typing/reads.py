@@ -95,7 +95,15 @@ def appends(s: lmc.State, topic: str) -> None:
         other += topic
     s.user(4)  # error: "Literal[4]" is not assignable to "str"
     s.usr("text")  # error: usr
-    s.set_var("x", 3)
+    s.set_var(name="x", value=3)
+    s.set("x", [1])
+    with lmc.unordered(s):
+        s += lmc.gen("xs", append=True)
+    numbers = lmc.gen("numbers", append=True, type=int)
+    s += numbers
+    assert_type(s[numbers], list[int])
+    s += lmc.image("a.png") + lmc.video(b"", 3)
+    s += lmc.image(3)  # error: is not assignable to
     lmc.gen("x", stpo="\n")  # error: No overloads
     lmc.gen("x", temperature="0")  # error: is not assignable to type "float | None"
     lmc.gen(3)  # error: "Literal[3]" is not assignable to "str"
