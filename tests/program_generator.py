@@ -255,7 +255,9 @@ class Writer(Accents):
         for kind in (kinds[index] for index in taken):
             self.handler(kind)
         has_finally = self.chance(0.3)
-        if not (taken and self.chance(0.3)) and not (has_finally and self.tries):
+        # In another try more may pass: most runs are to come to their end.
+        lets_pass = self.chance(0.4 if self.tries else 0.08)
+        if not (lets_pass and (taken or (has_finally and self.tries))):
             self.handler("Exception")
             taken.append(0)
         if taken and self.chance(0.3):
