@@ -22,7 +22,15 @@ from lmc.passes.lint import (
     variables,
 )
 from lmc.passes.lint.context import Context, ModuleFacts
-from lmc.passes.lint.finding import CODES, Code, Finding, Focus, Severity
+from lmc.passes.lint.finding import (
+    CODES,
+    UNREACHABLE_TEXT,
+    UNUSED_GENERATION,
+    Code,
+    Finding,
+    Focus,
+    Severity,
+)
 from lmc.passes.lint.languages import Languages
 
 __all__ = [
@@ -36,6 +44,9 @@ RULES: tuple[Rule, ...] = (
     *variables.RULES, *values.RULES, *loops.RULES, *effects.RULES, *backend.RULES,
 )  # fmt: skip
 """All rules; their order decides nothing."""
+
+
+NEEDLESS = (UNUSED_GENERATION, UNREACHABLE_TEXT)
 
 
 def lint_module(
@@ -55,4 +66,7 @@ def lint_module(
     """
     shared = ModuleFacts.of(module, target, declared, languages)
     contexts = [Context(function, shared) for function in module.functions.values()]
-    return [finding for context in contexts for rule in RULES for finding in rule(context)]
+    findings = [finding for context in contexts for rule in RULES for finding in rule(context)]
+    # A helper stands in the module once per call: what one of its calls needs is needed.
+    needed = {op.location for c in contexts for op in (*c.demand.used, *c.demand.told)}
+    return [f for f in findings if f.code not in NEEDLESS or f.location not in needed]

@@ -93,7 +93,12 @@ class Demand:
     def _add_root(self, op: Op, function: Function) -> None:
         if op.name == "func.return":
             shown = [p for p in self._all_names if not p.name.startswith(HIDDEN)]
-            for value in op.operands[1:-1] if function.kind == "program" else ():
+            if function.kind == "helper":
+                # Its caller may go on with what it returns, states among them.
+                for value in op.operands[1:]:
+                    self._need_all(value)
+                return
+            for value in op.operands[1:-1]:
                 for part in (VALUE, TEXT, *shown):
                     self._need(value, part)
             self._need(op.operands[-1], VALUE)
@@ -125,7 +130,10 @@ class Demand:
         owner = self.facts.owners[self.facts.blocks[op]]
         if owner is not None:
             self._execute(owner)
-        if op.name in EFFECTS or op.name in CALLEES or op.name == "host.pure":
+        if op.name == "func.apply":
+            for value in op.operands[1:]:
+                self._need_all(value)
+        elif op.name in EFFECTS or op.name in CALLEES or op.name == "host.pure":
             for value in op.operands:
                 self._need(value, VALUE)
         elif op.name in ("cf.if", "cf.for"):

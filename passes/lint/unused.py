@@ -19,6 +19,7 @@ from lmc.passes.lint.finding import (
 )
 from lmc.passes.lint.names import set_name
 from lmc.passes.lint.walk import back, next_ops
+from lmc.passes.purity import CALLEES
 
 
 def unused_generations(context: Context) -> Iterator[Finding]:
@@ -55,7 +56,7 @@ def _generates(name: str, context: Context, seen: set[str]) -> bool:
     seen.add(name)
     return any(
         op.name in CALLS
-        or (op.name == "func.call" and _generates(str(op.attributes["callee"]), context, seen))
+        or (op.name in CALLEES and _generates(str(op.attributes["callee"]), context, seen))
         for op in function.body.walk()
     )
 

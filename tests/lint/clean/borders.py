@@ -516,3 +516,36 @@ def acting(s, limit: int):
         s += "\nText:" + lmc.gen("text", max_tokens=8, stop="\n")
         s += f"\nSent {send(s['text'])}, {parsed(s['text'])}.\n"
     print(s.text())
+
+
+def divided(s, text, depth):
+    """A helper that takes a state and calls itself."""
+    s += text + ":" + lmc.gen("part", max_tokens=4)
+    if depth == 0:
+        return [s["part"]]
+    child = s.copy()
+    child += "\nCloser:" + lmc.gen("closer", max_tokens=4)
+    return divided(child, "Part", depth - 1)
+
+
+@lmc.function
+def divides(s, text: str, depth: int):
+    """Recursion with a bound known late."""
+    return divided(s, text, depth)
+
+
+def voice(s, word):
+    """A helper whose second variable one of its callers reads."""
+    child = s.copy()
+    child += word + ":" + lmc.gen("first", max_tokens=4, stop="\n")
+    child += "\nAnd:" + lmc.gen("second", max_tokens=4)
+    return child
+
+
+@lmc.function
+def voices(s):
+    """One caller reads more than the other."""
+    s += "Voices.\n"
+    low = voice(s, "Low")
+    high = voice(s, "High")
+    return [low["first"], low["second"], high["first"]]
