@@ -211,12 +211,12 @@ def function(body: "Callable[Concatenate[State, P], R]") -> Program[P, R]: ...
 
 @overload
 def function(
-    body: None = None, *, num_api_spec_tokens: int | None = None
+    body: None = None, num_api_spec_tokens: int | None = None
 ) -> "Callable[[Callable[Concatenate[State, P], R]], Program[P, R]]": ...
 
 
 def function(
-    body: Callable[..., Any] | None = None, *, num_api_spec_tokens: int | None = None
+    body: Callable[..., Any] | None = None, num_api_spec_tokens: int | None = None
 ) -> Any:
     """Make a program of a function whose first parameter is the state.
 

@@ -188,7 +188,7 @@ class Runnable(Generic[R]):
     @overload
     def run_batch(
         self,
-        batch: Iterable[BatchItem],
+        batch_kwargs: Iterable[BatchItem],
         *,
         generator_style: Literal[True],
         as_completed: Literal[False] = False,
@@ -198,7 +198,7 @@ class Runnable(Generic[R]):
     @overload
     def run_batch(
         self,
-        batch: Iterable[BatchItem],
+        batch_kwargs: Iterable[BatchItem],
         *,
         as_completed: Literal[True],
         generator_style: bool = False,
@@ -208,7 +208,7 @@ class Runnable(Generic[R]):
     @overload
     def run_batch(
         self,
-        batch: Iterable[BatchItem],
+        batch_kwargs: Iterable[BatchItem],
         *,
         generator_style: Literal[False] = False,
         as_completed: Literal[False] = False,
@@ -217,7 +217,7 @@ class Runnable(Generic[R]):
 
     def run_batch(
         self,
-        batch: Iterable[BatchItem],
+        batch_kwargs: Iterable[BatchItem],
         *,
         num_threads: int | Literal["auto"] | None = None,
         progress_bar: bool = False,
@@ -229,7 +229,7 @@ class Runnable(Generic[R]):
         """Run once per set of arguments, many at a time.
 
         Args:
-            batch: dicts of arguments by name, or sequences of arguments by position.
+            batch_kwargs: dicts of arguments by name, or sequences of arguments by position.
             num_threads: how many instances run at a time; None or "auto": 64 compiled ones,
                 32 in eager mode.
             progress_bar: show on stderr how many have ended.
@@ -245,9 +245,9 @@ class Runnable(Generic[R]):
             an iterator early cancels what still runs; it holds only the instances that run
             or have just ended.
         """
-        pairs = self._batch(batch, num_threads, keep_errors, not as_completed, keywords)
+        pairs = self._batch(batch_kwargs, num_threads, keep_errors, not as_completed, keywords)
         shown: Generator[tuple[int, Any], None, None]
-        shown = self._counted(pairs, batch) if progress_bar else pairs
+        shown = self._counted(pairs, batch_kwargs) if progress_bar else pairs
         if as_completed:
             return shown
         results: Iterator[RunResult[R]] = (result for _, result in shown)

@@ -240,7 +240,7 @@ def test_results_are_read_as_the_reference_frontend_reads_them() -> None:
     batch = [{"question": question} for question in ("a", "b", "c")]
     options = {"backend": oracle, "seed": SEED, "max_new_tokens": 4, "num_threads": 2}
     listed = programs.shot.run_batch(batch, progress_bar=True, **options)
-    tuples = programs.shot.run_batch([("a",), ("b",), ("c",)], **options)
+    tuples = programs.shot.run_batch(batch_kwargs=[("a",), ("b",), ("c",)], **options)
     lazy = programs.shot.run_batch(batch, generator_style=True, **options)
     assert len(listed) == 3
     texts = [result.text() for result in listed]
