@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lmc.ir.expressions import HIDDEN
 from lmc.ir.failing import Failed
-from lmc.ir.media import Content
+from lmc.ir.media import MARK, Content
 from lmc.ir.target import Piece, Tokenizer
 from lmc.ir.turns import Turn, contents
 
@@ -104,8 +104,8 @@ class Prompt:
         return replace(self, runs=(*self.runs, Run(text, tuple(token_ids))))
 
     def append_media(self, content: Content, calls: Calls = NO_CALLS) -> "Prompt":
-        """Append an image or a video, a run without text."""
-        made = self.append_ids((content.token,), "")
+        """Append an image or a video, a run of its own."""
+        made = self.append_ids((content.token,), MARK)
         media = (*self.media, (len(self.text), content))
         return replace(made, media=media, text_calls=self.text_calls | calls)
 
@@ -175,7 +175,7 @@ class Prompt:
         found: list[str | Content] = []
         for position, content in self.media[self.forked.num_media :]:
             found += [text[at:position], content]
-            at = position
+            at = position + len(MARK)
         return [*found, text[at:]]
 
     def context(self, tokenizer: Tokenizer) -> tuple[int, ...]:

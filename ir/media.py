@@ -62,6 +62,10 @@ class Content:
         return {"type": key, key: {"url": f"data:{self.mime_type};base64,{text}"}}
 
 
+MARK = "<image>"
+"""What stands for an image or a video in a prompt's text, as in the reference frontend."""
+
+
 class MediaToken(int):
     """The id that stands for a picture in a context."""
 

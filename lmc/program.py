@@ -215,9 +215,7 @@ def function(
 ) -> "Callable[[Callable[Concatenate[State, P], R]], Program[P, R]]": ...
 
 
-def function(
-    body: Callable[..., Any] | None = None, num_api_spec_tokens: int | None = None
-) -> Any:
+def function(body: Callable[..., Any] | None = None, num_api_spec_tokens: int | None = None) -> Any:
     """Make a program of a function whose first parameter is the state.
 
     Example:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lmc.errors import UsageError
 from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult
-from lmc.ir.media import MediaToken
+from lmc.ir.media import MARK, MediaToken
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.constraint import ConstraintCache
 from lmc.runtime.oracle_text import Draw, random_ids, random_match
@@ -167,14 +167,13 @@ class Oracle(ServerNames):
         return listed[Draw(self.seed, call.context).below(len(listed))]
 
     def spell(self, token_ids: Sequence[int]) -> str:
-        """Return the text of ids, control tokens spelled out, images as `<image 1a2b3c...>`."""
+        """Return the text of ids, control tokens spelled out, images as `<image>`."""
         tokenizer = self.target.tokenizer
         parts: list[str] = []
         plain: list[int] = []
         for token_id in token_ids:
             if isinstance(token_id, MediaToken):
-                content = token_id.content
-                parts += [tokenizer.decode(plain), f"<{content.kind} {content.digest[:12]}>"]
+                parts += [tokenizer.decode(plain), MARK]
                 plain = []
                 continue
             control = tokenizer.control_text(token_id)

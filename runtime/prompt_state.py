@@ -13,7 +13,7 @@ from typing import Any
 from lmc.errors import AppendError, RunError, VariableError
 from lmc.ir.calls import GenResult
 from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
-from lmc.ir.media import Content
+from lmc.ir.media import MARK, Content
 from lmc.ir.target import Piece, Target
 from lmc.ir.turns import Turn, contents, default_turns
 from lmc.runtime.encodings import Encodings, encodings_of
@@ -120,9 +120,9 @@ class PromptState:
         return self.control(token_id)
 
     def with_media(self, content: Content, origin: Origin | None = None) -> "PromptState":
-        """Append an image or a video: a run of one id and no text."""
+        """Append an image or a video: a run of one id."""
         return replace(
-            self._close("", (content.token,)),
+            self._close(MARK, (content.token,)),
             media=(*self.media, (self.text_len, content)),
             text_origin=join_origins((self.text_origin, origin)),
         )
@@ -365,7 +365,7 @@ class PromptState:
         text, start = self.text(), self.fork_point.text_len
         for position, content in self.media[self.fork_point.num_media :]:
             state = state.extend(text[start:position]).with_media(content)
-            start = position
+            start = position + len(MARK)
         return state.extend(text[start:])
 
     def join(self, children: Sequence["PromptState"], mode: str) -> "PromptState":

@@ -92,15 +92,17 @@ def test_messages_show_images_after_the_text_of_their_turn():
     system, user, _ = run.messages()
     assert system["content"] == "You look at pictures."
     text, image = user["content"]
-    assert text == {"type": "text", "text": "Which?"}
+    assert text == {"type": "text", "text": "<image>Which?"}
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
-    assert "Which?" in run.text()
+    assert "<image>Which?" in run.text()
     assert "PNG" not in run.text()
 
 
 def test_scripts_see_which_image_is_asked_about():
     def script(name, prompt, call):
-        return "red" if f"<image {Content('image', COLOURS[0]).digest[:12]}>" in prompt else "no"
+        assert "<image>?" in prompt
+        pictures = [token.content for token in call.context if token < 0]
+        return "red" if pictures == [Content("image", COLOURS[0])] else "no"
 
     batch = [{"picture": colour, "asked": "?"} for colour in COLOURS]
     for options in MODES:
