@@ -101,7 +101,7 @@ class Demand:
             for value in op.operands[1:-1]:
                 for part in (VALUE, TEXT, *shown):
                     self._need(value, part)
-            self._need(op.operands[-1], VALUE)
+            self._need_all(op.operands[-1])  # it may be a state, or hold some
         elif op.name in EFFECTS or op.name == "cf.while" or op.name not in SPECS:
             self._execute(op)
         elif op.name in CALLEES:

@@ -16,6 +16,7 @@ CLOSERS = {
 }  # fmt: skip
 """Stop strings that close what one of the others opens."""
 
+FENCE = "```"
 _TAG = re.compile(r"</(\w+)>")
 
 
@@ -139,6 +140,8 @@ def _opens(before: str, stop: str) -> bool:
     tag = _TAG.fullmatch(stop.strip())
     if tag is not None:
         return before.rstrip().endswith(f"<{tag[1]}>")
+    if stop == FENCE and before.count(FENCE) % 2:
+        return True
     return any(before.endswith(opener) for opener in CLOSERS.get(stop, ()))
 
 

@@ -549,3 +549,12 @@ def voices(s):
     low = voice(s, "Low")
     high = voice(s, "High")
     return [low["first"], low["second"], high["first"]]
+
+
+@lmc.function
+def returned(s, width: int):
+    """Branches that are the program's result."""
+    s += "Think."
+    forks = s.fork(width)
+    forks += "So:" + lmc.gen("thought", max_tokens=4)
+    return forks

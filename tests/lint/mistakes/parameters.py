@@ -113,6 +113,12 @@ def tag_lost(s):
 
 
 @lmc.function
+def fence_lost(s):
+    s += "```python\n" + lmc.gen("code", max_tokens=40, stop="```")  # LMC302 "```"
+    s += "\nIt does this:" + lmc.gen("why", max_tokens=8)
+
+
+@lmc.function
 def begins_in_the_middle(s):
     s += "One sentence:" + lmc.gen("one", max_tokens=8, stop=".\n")  # LMC302 ".\n"
     s += "\nAnother:" + lmc.gen("another", max_tokens=8)
