@@ -20,7 +20,7 @@ from lmc.passes.purity import CALLEES, FunctionFacts
 SETTING = frozenset({"lm.gen", "lm.select", "lm.set"})
 """Ops that set a variable."""
 
-_SAME_STATE = frozenset({"lm.begin", "lm.end", "lm.control", "lm.tick"})
+_SAME_STATE = frozenset({"lm.begin", "lm.end", "lm.control", "lm.tick", "lm.unordered"})
 _BUILT_LISTS = frozenset({"val.list", "val.tuple"})
 
 

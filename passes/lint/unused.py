@@ -188,7 +188,7 @@ def _overwriting(op: Op, name: str, context: Context) -> list[Op]:
     ended: dict[Op, None] = {}
     pending, seen = [op.results[0]], {op.results[0]}
     while pending:
-        for user in next_ops(pending.pop(), facts, frozenset({"lm.tick"})):
+        for user in next_ops(pending.pop(), facts, frozenset({"lm.tick", "lm.unordered"})):
             if user is op or not user.name.startswith("lm."):
                 continue
             if any(

@@ -11,7 +11,7 @@ from lmc.passes.lint.names import set_name
 MAX_STEPS = 4000
 """Values that one walk looks at; beyond it nothing is known."""
 
-SILENT = frozenset({"lm.tick", "lm.set"})
+SILENT = frozenset({"lm.tick", "lm.set", "lm.unordered"})
 """Ops that leave the prompt as it is."""
 
 Step = Callable[[Op, int], "bool | None"]

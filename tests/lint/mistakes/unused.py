@@ -333,6 +333,15 @@ def three_times(s):
 
 
 @lmc.function
+def twice_around_a_block(s, one: str, two: str):
+    s += "First:" + lmc.gen("answer", max_tokens=4, stop="\n") + "\n"
+    with lmc.unordered(s):
+        s += one
+        s += two
+    s += "\nSecond:" + lmc.gen("answer", max_tokens=4)  # LMC103 "answer"
+
+
+@lmc.function
 def twice_by_keyword(s):
     s += "First:" + lmc.gen(name="answer", max_tokens=4, stop="\n")
     s += "\nSecond:" + lmc.gen(max_tokens=4, name="answer")  # LMC103 "answer"
