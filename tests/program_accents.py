@@ -1,7 +1,7 @@
-"""Rare forms for `program_generator`: each program is made to have two or three of them.
+"""Rare forms for `program_generator`: each program is made to have three or four of them.
 
 A form of the language that the other statements make too seldom gets a method here and an
-entry in `ACCENTS`; with these few per program each is in about one of eight.
+entry in `ACCENTS`; with these few per program each is in about one of twelve.
 """
 
 from program_expressions import State
@@ -357,4 +357,4 @@ ACCENTS = tuple(
     for name, made in vars(Accents).items()
     if callable(made) and not name.startswith("_") and name != "accent"
 )
-PER_PROGRAM = (2, 3)
+PER_PROGRAM = (3, 4)

@@ -77,6 +77,7 @@ def versions(s, flag: bool):
         s += "in " + lmc.gen("w", max_tokens=2)
         if flag:
             s["w"] = "set"
+    s += s["x"][:3]
     s["x"] = "known"
     s["x" if flag else "y"] = "computed"
     s += s["x"]

@@ -285,11 +285,13 @@ def messages_have_the_first_role(patch: Any) -> None:
 
 
 @fault
-def open_turn_not_in_messages(patch: Any) -> None:
-    """A turn that is open is not told."""
+def open_turn_in_messages(patch: Any) -> None:
+    """A turn that is open is told as if it were closed."""
 
     def messages(original: Any, self: PromptState) -> Any:
-        return original(replace(self, turns=tuple(t for t in self.turns if t.end is not None)))
+        end = self.text_len
+        turns = (turn._replace(end=end) if turn.end is None else turn for turn in self.turns)
+        return original(replace(self, turns=tuple(turns)))
 
     method(patch, "messages", messages)
 
@@ -321,14 +323,14 @@ def joined_variable_is_the_parents(patch: Any) -> None:
 
 
 @fault
-def missing_child_left_out_of_a_join(patch: Any) -> None:
-    """A child without the variable has no place in the list."""
+def missing_child_has_a_place_in_a_join(patch: Any) -> None:
+    """For a child without the variable None stands in the list."""
 
     def join(original: Any, self: PromptState, children: Any, mode: str) -> PromptState:
         made = original(self, children, mode)
         for name, value in made.variables.items():
             if self.variables.get(name) is not value and isinstance(value, list):
-                made.variables[name] = [item for item in value if item is not None]
+                made.variables[name] = [child.variables.get(name) for child in children]
         return made
 
     method(patch, "join", join)

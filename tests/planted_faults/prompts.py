@@ -194,11 +194,13 @@ def join_order_reversed(patch: Any) -> None:
 def join_gathers_old_variables(patch: Any) -> None:
     """Variables that the parent had are gathered as well."""
 
-    def gather(original: Any, self: PromptState, children: Any) -> PromptState:
-        made = original(replace(self, variables={}), children)
-        return replace(made, variables={**self.variables, **made.variables})
+    def join(original: Any, self: PromptState, children: Any, mode: str) -> PromptState:
+        made = original(self, children, mode)
+        for name in self.variables if mode == "gather_variable" and children else ():
+            made = made.set(name, [child.variables.get(name) for child in children])
+        return made
 
-    method(patch, "_gather", gather)
+    method(patch, "join", join)
 
 
 @fault
