@@ -31,12 +31,10 @@ from lmc.frontend.dsl import (
     GEN_ORDER,
     SHORT_ORDER,
     check_append,
-    check_not_appending,
-    check_splits,
-    reasoning_kind,
     string_regex,
 )
 from lmc.frontend.schema import type_text
+from lmc.frontend.turns import check_not_appending, check_splits, reasoning_kind
 from lmc.ir.core import Value
 from lmc.ir.decode_params import ALMOST_ZERO, check_param, check_together
 from lmc.ir.expressions import (
