@@ -99,8 +99,8 @@ _lm.add(
     "image",
     "Append an image or a video (`kind`), by its path or bytes (second operand) and, of a video, "
     "the number of frames (third). A run of its own, like a control token; in a context it is one "
-    "id made of the content's hash (see ir.media). In the text it is `<image>`. A file that cannot be "
-    "read is an error.",
+    "id made of the content's hash (see ir.media). In the text it is `<image>`. A file that cannot "
+    "be read is an error.",
     operands=(STATE, None),
     rest=True,
     results=(STATE,),

@@ -60,7 +60,8 @@ def gen_cost(
     walk.latest = max(walk.latest, done)
     text_size = RESPELLED * tokens.high + BORDER
     values = [
-        walk.serials.unknown(_value_size(request.kind, text_size)) for _ in range(request.samples)
+        walk.serials.unknown(_value_size(request.kind, text_size), is_text=request.kind == "str")
+        for _ in range(request.samples)
     ]
     value = values[0] if request.samples == 1 else Items(tuple(Abstract(v, done) for v in values))
     run = generated(walk.serials.next(), tokens)

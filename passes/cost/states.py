@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lmc.ir.core import Op
-from lmc.passes.cost.contexts import Gap
+from lmc.ir.media import MARK
+from lmc.passes.cost.contexts import Gap, Stretch
 from lmc.passes.cost.intervals import Interval, exactly
 from lmc.passes.cost.prompts import AbstractPrompt, IdRun, name_of
 from lmc.passes.cost.tally import Cost
@@ -98,6 +99,16 @@ def _marker(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> 
     return [Abstract(append_marker(walk, prompt, kind, word), given[0].ready)]
 
 
+def _image(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> Any:
+    """Append a picture: one id, known by its bytes."""
+    prompt, *source = given
+    known = alternatives(source[0].value)
+    key = known[0] if known and len(known) == 1 else walk.serials.next()
+    run = Stretch(("image", op.attributes["kind"], key), exactly(1), exactly(1))
+    ready = max(operand.ready for operand in given)
+    return [Abstract(prompt.value.append_run(run, len(MARK), ready), ready)]
+
+
 def _fork(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> Any:
     prompt, count = given[0], op.attributes.get("count")
     if count is None:
@@ -179,14 +190,14 @@ def _text(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> An
     prompt = given[0].value
     if not isinstance(prompt, AbstractPrompt):
         return None
-    return [Abstract(walk.serials.unknown(prompt.size), prompt.ready)]
+    return [Abstract(walk.serials.unknown(prompt.size, is_text=True), prompt.ready)]
 
 
 STATE_RULES: dict[str, Rule] = {
     "lm.prompt": _prompt, "lm.prologue": _prologue, "lm.extend": _extend, "lm.begin": _marker,
     "lm.end": _marker, "lm.control": _marker, "lm.fork": _fork, "lm.group": _group,
-    "lm.join": _join, "lm.tick": _same, "lm.set": _set, "lm.get": _get, "lm.has": _has,
-    "lm.text": _text,
+    "lm.join": _join, "lm.tick": _same, "lm.unordered": _same, "lm.image": _image, "lm.set": _set,
+    "lm.get": _get, "lm.has": _has, "lm.text": _text,
 }  # fmt: skip
 
 ONCE = exactly(1)

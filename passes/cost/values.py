@@ -13,6 +13,7 @@ from typing import Any
 from lmc.errors import LmcError
 from lmc.ir.core import Op
 from lmc.ir.evaluate import evaluate
+from lmc.ir.types import TEXT
 
 MAX_CHOICES = 16
 """How many alternatives of a value, or of a text built of values, are followed one by one."""
@@ -56,6 +57,7 @@ class Unknown:
 
     size: float
     serial: int
+    is_text: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +76,23 @@ class Items:
 
 
 @dataclass(frozen=True, slots=True)
+class Table:
+    """A dict whose keys are known; values may be prompt states."""
+
+    entries: tuple[tuple[Any, "Abstract"], ...]
+
+    def get(self, key: Any) -> "Abstract | None":
+        """Return the value of a key."""
+        return next((value for held, value in self.entries if held == key), None)
+
+    def set(self, key: Any, value: "Abstract") -> "Table":
+        """Return the dict with a key set; a new one comes last."""
+        if self.get(key) is None:
+            return Table((*self.entries, (key, value)))
+        return Table(tuple((k, value if k == key else v) for k, v in self.entries))
+
+
+@dataclass(frozen=True, slots=True)
 class Abstract:
     """A value, and after how many decode steps it is known at the latest."""
 
@@ -87,9 +106,9 @@ class Serials:
     def __init__(self) -> None:
         self._next = itertools.count()
 
-    def unknown(self, size: float) -> Unknown:
+    def unknown(self, size: float, *, is_text: bool = False) -> Unknown:
         """Return a new unknown value of at most `size` tokens."""
-        return Unknown(size, next(self._next))
+        return Unknown(size, next(self._next), is_text)
 
     def next(self) -> int:
         """Return a number that was not given before."""
@@ -145,6 +164,8 @@ def size_of(value: Any) -> float:
             return sum(map(size_of, parts))
         case Items(items=items):
             return max((size_of(item.value) for item in items), default=0)
+        case Table(entries=entries):
+            return max((size_of(value.value) for _, value in entries), default=0)
         case _:
             return math.inf
 
@@ -156,7 +177,11 @@ def size_of_known(value: Any) -> float:
 
 def deep_ready(given: Abstract) -> float:
     """Return after how many steps a value and all that it holds are known."""
-    inner = given.value.items if isinstance(given.value, Items) else ()
+    inner: Sequence[Abstract] = ()
+    if isinstance(given.value, Items):
+        inner = given.value.items
+    elif isinstance(given.value, Table):
+        inner = [value for _, value in given.value.entries]
     return max(given.ready, *map(deep_ready, inner)) if inner else given.ready
 
 
@@ -178,7 +203,9 @@ def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> li
     if op.name in ("val.truth", "val.not", "val.compare"):
         return [Abstract(OneOf((True, False)), ready)]
     size = _result_size(op, operands)
-    return [Abstract(serials.unknown(size), ready) for _ in op.results]
+    return [
+        Abstract(serials.unknown(size, is_text=result.type == TEXT), ready) for result in op.results
+    ]
 
 
 def _evaluated(op: Op, rows: Iterable[tuple[Any, ...]]) -> Iterator[list[Any]]:
@@ -198,7 +225,9 @@ def _result_size(op: Op, operands: Sequence[Any]) -> float:
             return sum(sizes)
         case "val.binary" if op.attributes["op"] == "+":
             return sum(sizes)
-        case "val.index" | "val.slice" | "val.unpack":
+        case "val.slice":
+            return min(sizes[0], _slice_size(operands))
+        case "val.index" | "val.unpack":
             return sizes[0]
         case "val.method" if name in SHRINKING_METHODS:
             return max(sizes)
@@ -210,6 +239,25 @@ def _result_size(op: Op, operands: Sequence[Any]) -> float:
             return max(sizes, default=0)
         case _:
             return math.inf
+
+
+def _slice_size(operands: Sequence[Any]) -> float:
+    """Return a bound on `text[a:b]` by its ends alone: a character has four bytes at the most."""
+    _, start, stop, _ = (each.value if isinstance(each, Known) else None for each in operands)
+    known = [each for each in operands[1:] if isinstance(each, Known)]
+    if len(known) < 3 or not _is_text_like(operands[0]):
+        return math.inf
+    if start is None and type(stop) is int and stop >= 0:
+        return 4 * stop
+    if stop is None and type(start) is int and start < 0:
+        return -4 * start
+    if type(start) is int and type(stop) is int and 0 <= start:
+        return 4 * max(0, stop - start) if stop >= 0 else math.inf
+    return math.inf
+
+
+def _is_text_like(value: Any) -> bool:
+    return isinstance(value, Spelled) or (isinstance(value, Unknown) and value.is_text)
 
 
 def _concat(op: Op, given: Sequence[Abstract]) -> list[Abstract]:
@@ -250,6 +298,9 @@ def _later(found: Abstract, *others: Abstract) -> Abstract:
 
 def _index(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
     items, index = given
+    if isinstance(items.value, Table) and isinstance(index.value, Known):
+        found = items.value.get(index.value.value)
+        return None if found is None else [_later(found, items, index)]
     if not isinstance(items.value, Items) or not isinstance(index.value, Known):
         return None
     held, place = items.value.items, index.value.value
@@ -289,6 +340,8 @@ def _cut(text: Spelled, bounds: Sequence[Any], ready: float) -> list[Abstract] |
 
 def _mutate(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
     value = given[0].value
+    if isinstance(value, Table) or value == Known({}):
+        return _set_key(op, value, given)
     items = items_of(value)
     if items is None or (isinstance(value, Known) and type(value.value) is not list):
         return None
@@ -304,6 +357,42 @@ def _mutate(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
             held = list(items)
             held[place] = item
             return [Abstract(Items(tuple(held)), ready), nothing]
+        case _:
+            return None
+
+
+def _set_key(op: Op, value: Any, given: Sequence[Abstract]) -> list[Abstract] | None:
+    match op.attributes["name"], given[1:]:
+        case "__setitem__", [Abstract(value=Known(value=key)), item]:
+            table = value if isinstance(value, Table) else Table(())
+            return [Abstract(table.set(key, item), given[0].ready), Abstract(Known(None))]
+        case _:
+            return None
+
+
+def _dict(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    keys = given[::2]
+    table = Table(())
+    for key, value in zip(keys, given[1::2], strict=True):
+        if not isinstance(key.value, Known):
+            return None
+        table = table.set(key.value.value, value)
+    return [Abstract(table, max((key.ready for key in keys), default=0))]
+
+
+def _method(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    table, ready = given[0].value, given[0].ready
+    if not isinstance(table, Table) or len(given) > 1:
+        return None
+    keys = [Abstract(Known(key)) for key, _ in table.entries]
+    values = [value for _, value in table.entries]
+    match op.attributes["name"]:
+        case "keys":
+            return [Abstract(Items(tuple(keys)), ready)]
+        case "values":
+            return [Abstract(Items(tuple(values)), ready)]
+        case "items":
+            return [Abstract(_rows(zip(keys, values, strict=True)), ready)]
         case _:
             return None
 
@@ -349,6 +438,8 @@ _STRUCTURED: dict[str, Callable[[Op, Sequence[Abstract]], list[Abstract] | None]
     "val.list": _list,
     "val.tuple": _list,
     "val.call": _call,
+    "val.dict": _dict,
+    "val.method": _method,
 }
 
 
@@ -356,6 +447,8 @@ def items_of(value: Any) -> tuple[Abstract, ...] | None:
     """Return the items of a list, tuple or text of known length."""
     if isinstance(value, Items):
         return value.items
+    if isinstance(value, Table):
+        return tuple(Abstract(Known(key)) for key, _ in value.entries)
     if isinstance(value, Known) and isinstance(value.value, (list, tuple, str, dict, range)):
         return tuple(Abstract(Known(item)) for item in value.value)
     return None

@@ -6,7 +6,7 @@ one that may go on after `max_trips` trips has no bound.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -32,6 +32,8 @@ from lmc.passes.cost.values import (
 )
 
 MAX_DEPTH = 64
+MAX_OPS = 200_000
+"""Ops that are followed before loops and recursion count as endless."""
 
 
 @dataclass(slots=True)
@@ -96,6 +98,8 @@ class CostWalk:
         self.serials = Serials()
         self._max_trips = max_trips
         self._known_facts: dict[str, Facts] = {}
+        self._asking = _asking_functions(module)
+        self._ops = 0
         self.asked: list[tuple[Op, AbstractPrompt]] = []
         self.latest = 0.0
 
@@ -118,6 +122,12 @@ class CostWalk:
         return [frame.values[value] for value in block.terminator.operands]
 
     def _op(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
+        self._ops += 1
+        if op.name.startswith("lm."):
+            operands = [
+                self._as_prompt(given) if value.type == STATE else given
+                for value, given in zip(op.operands, operands, strict=True)
+            ]
         if op.name.startswith("val."):
             made = evaluate_abstract(op, operands, self.serials)
             exposed = [frame.facts.is_exposed(value) for value in op.results]
@@ -134,6 +144,12 @@ class CostWalk:
         found = state_rule(self, op, operands, scene) if state_rule is not None else None
         return found if found is not None else self.unknown(op, operands, scene)
 
+    def _as_prompt(self, given: Abstract) -> Abstract:
+        """Return a state as a prompt; one out of a container may not be known at all."""
+        if isinstance(given.value, AbstractPrompt):
+            return given
+        return Abstract(unknown_prompt(self.serials, given.ready), given.ready)
+
     def unknown(self, op: Op, operands: Sequence[Abstract], scene: Scene) -> list[Abstract]:
         """Return results that nothing is known of; a state of that kind has no bound."""
         ready = max(scene.after, *map(deep_ready, operands)) if operands else scene.after
@@ -149,16 +165,12 @@ class CostWalk:
         return made
 
     def _gen(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
-        if not isinstance(operands[0].value, AbstractPrompt):
-            return self.unknown(op, operands, scene)
         self.asked.append((op, operands[0].value))
         return gen_cost(self, op, operands, frame.defaults, scene)
 
     def _select(
         self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene
     ) -> list[Abstract]:
-        if not isinstance(operands[0].value, AbstractPrompt):
-            return self.unknown(op, operands, scene)
         self.asked.append((op, operands[0].value))
         return select_cost(self, op, operands, scene)
 
@@ -213,7 +225,7 @@ class CostWalk:
         ways: list[Way] = []
         here, trip = scene.fork(0), 0
         while items is None or trip < len(items):
-            if trip == self._max_trips:
+            if trip == self._max_trips or self._ops > MAX_OPS:
                 return self._endless(op, carried, frame, scene, "the loop may go on for ever")
             item = items[trip] if items is not None else []
             going: list[Way] = []
@@ -265,8 +277,8 @@ class CostWalk:
     def _endless(
         self, op: Op, operands: Sequence[Abstract], frame: Frame, scene: Scene, why: str
     ) -> list[Abstract]:
-        scene.tally.unbounded[op.location] = why
-        if any(inner.name in ("lm.gen", "lm.select", "func.call") for inner in op.blocks[0].walk()):
+        if any(_asks(inner, self._asking) for inner in op.blocks[0].walk()):
+            scene.tally.unbounded[op.location] = why
             scene.tally.add(op.location, Cost(UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED))
         return [
             Abstract(unknown_prompt(self.serials, math.inf), math.inf)
@@ -323,11 +335,12 @@ class CostWalk:
         depth: int,
         scene: Scene,
     ) -> list[Abstract] | None:
-        if depth >= MAX_DEPTH:
-            scene.tally.unbounded[op.location] = "the recursion may go on for ever"
-            scene.tally.add(op.location, Cost(UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED))
-            return None
         callee = self.module.functions[str(op.attributes["callee"])]
+        if depth >= MAX_DEPTH or self._ops > MAX_OPS:
+            if callee.name in self._asking:
+                scene.tally.unbounded[op.location] = "the recursion may go on for ever"
+                scene.tally.add(op.location, Cost(UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED))
+            return None
         frame = Frame(self._facts(callee), {}, defaults, depth + 1)
         return self._block(callee.body, arguments, frame, scene)
 
@@ -340,6 +353,23 @@ class CostWalk:
         "lm.gen": _gen, "lm.select": _select, "cf.if": _if, "cf.for": _for, "cf.while": _while,
         "func.call": _call, "func.apply": _apply, "cf.try": _try, "cf.save": _save,
     }  # fmt: skip
+
+
+def _asks(op: Op, asking: Collection[str]) -> bool:
+    """Whether an op asks the model, itself or in a function that it runs."""
+    return op.name in ("lm.gen", "lm.select") or op.attributes.get("callee") in asking
+
+
+def _asking_functions(module: Module) -> frozenset[str]:
+    """Return the functions that may ask the model."""
+    found: set[str] = set()
+    before = -1
+    while len(found) != before:
+        before = len(found)
+        for name, function in module.functions.items():
+            if any(_asks(op, found) for op in function.body.walk()):
+                found.add(name)
+    return frozenset(found)
 
 
 def later(given: Abstract, ready: float) -> Abstract:

@@ -130,11 +130,11 @@ def ratios_of_programs(folder: Path, seeds: Iterable[int]) -> Iterator[float | N
 
 
 def test_no_random_program_computes_more(tmp_path: Path) -> None:
-    """Bounds are near: the median run computes most of what it may."""
+    """These append what hosts and models answer wherever they can, so that bounds are far."""
     ratios = list(ratios_of_programs(tmp_path, range(50)))
     known = [ratio for ratio in ratios if ratio is not None]
-    assert len(known) > len(ratios) / 3
-    assert median(known) >= 0.7
+    assert len(known) > len(ratios) / 5
+    assert median(known) >= 0.4
 
 
 @pytest.mark.long
@@ -142,7 +142,7 @@ def test_no_random_program_computes_more(tmp_path: Path) -> None:
 def test_bounds_hold_for_many_programs(tmp_path: Path, first: int) -> None:
     """Six hundred programs, as captured and as optimised."""
     ratios = list(ratios_of_programs(tmp_path, range(first, first + 100)))
-    assert median(ratio for ratio in ratios if ratio is not None) >= 0.7
+    assert median(ratio for ratio in ratios if ratio is not None) >= 0.4
 
 
 def test_text_of_tokens_needs_about_as_many_tokens_again() -> None:
