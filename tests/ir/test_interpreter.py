@@ -299,8 +299,8 @@ def test_options_are_scored_from_the_last_stable_border(run: Any) -> None:
         "choices": ["c", "yes"], "scores": [-51.0, -1.0], "logprobs": [[-51.0], [-1.0, -1.0]],
         "finish_reason": "stop", "normalized_prompt_logprobs": [-51.0, -1.0],
         "input_token_logprobs": [[(-51.0, 5, "abc")], [(-1.0, 4, "ab"), (-1.0, 8, "yes")]],
-        "input_token_logprobs": [[(-51.0, 5, "abc")], [(-1.0, 4, "ab"), (-1.0, 8, "yes")]],
         "output_token_logprobs": [[], []],
+    }  # fmt: skip
 
 
 class Scores:
