@@ -2,6 +2,7 @@
 user meets it: by a program, in both modes, on the oracle or an engine over a fake model."""
 
 import asyncio
+import re
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,7 +11,7 @@ from itertools import permutations
 import pytest
 
 import lmc
-from lmc.errors import CompileError, RunError
+from lmc.errors import RunError
 from lmc.ir.parser import parse_module
 from lmc.ir.printer import print_module
 from lmc.runtime.oracle import Oracle
@@ -139,7 +140,13 @@ def own_list(s):
 
 @lmc.function
 def appending_gen(s):
-    s += lmc.gen("xs", append=True, regex="[0-9]")
+    s.set("xs", ["1", "2"])
+    forks = s.fork(2)
+    for fork in forks:
+        fork += lmc.gen("xs", append=True, regex="[0-9]", max_tokens=2)
+    forks[1] += lmc.gen("xs", append=True, regex="[0-9]", max_tokens=2)
+    s += lmc.gen("xs", append=True, regex="[0-9]", max_tokens=2)
+    return [fork["xs"] for fork in forks]
 
 
 @both_modes
@@ -147,8 +154,17 @@ def test_a_list_is_a_branchs_own(mode):
     run = own_list.run(backend=Oracle(), seed=2, mode=mode)
     assert [len(run["xs"]), len(run.value)] == [4, 3]
     assert run["xs"][:2] == run.value[:2] == ["1", "2"]
-    with pytest.raises(CompileError, match="no parameter 'append'"):
-        appending_gen.trace()
+
+
+@both_modes
+def test_a_generation_is_added_to_a_branchs_own_list(mode):
+    run = appending_gen.run(backend=Oracle(), seed=2, mode=mode)
+    lists = [run["xs"], *run.value]
+    assert list(map(len, lists)) == [3, 3, 4]
+    for held in lists:
+        assert held[:2] == ["1", "2"]
+        assert all(re.fullmatch("[0-9]", digit) for digit in held[2:])
+    assert run.text() == lists[0][2]
 
 
 @lmc.function
