@@ -165,7 +165,7 @@ def unknown_parameter(word: str, key: str, known: Iterable[str]) -> tuple[str, s
     """Return the message and the hint of a call with a parameter that its word does not have."""
     from difflib import get_close_matches
 
-    names = list(known)
+    names = list(dict.fromkeys(known))
     close = get_close_matches(key, names, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"it has: {', '.join(names)}"
     return f"{word} has no parameter '{key}'", hint

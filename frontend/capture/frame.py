@@ -91,14 +91,20 @@ def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
 
 def is_generator(body: ast.AST) -> bool:
     """Whether a function is a generator function."""
+    return any(True for _ in _yields(body))
+
+
+def first_yield(body: ast.AST) -> ast.AST:
+    """Return the first `yield` of a generator function."""
+    return min(_yields(body), key=lambda node: (node.lineno, node.col_offset))
+
+
+def _yields(body: ast.AST) -> Iterator[ast.Yield | ast.YieldFrom]:
     statements = getattr(body, "body", [])
-    if not isinstance(statements, list):
-        return False
-    return any(
-        isinstance(inner, (ast.Yield, ast.YieldFrom))
-        for statement in statements
-        for inner in own_nodes(statement)
-    )
+    for statement in statements if isinstance(statements, list) else ():
+        for inner in own_nodes(statement):
+            if isinstance(inner, (ast.Yield, ast.YieldFrom)):
+                yield inner
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lmc.errors import CaptureError
 from lmc.frontend.capture.emitter import kind_of
-from lmc.frontend.capture.frame import MISSING, Frame, is_generator, local_names
+from lmc.frontend.capture.frame import MISSING, Frame, first_yield, is_generator, local_names
 from lmc.frontend.capture.host_calls import module_name
 from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_of
 from lmc.frontend.capture.parameters import parameters_of
@@ -206,7 +206,7 @@ class FunctionCapture(Tries):
         if isinstance(node, ast.AsyncFunctionDef):
             self.fail(node, "an async function cannot be captured", "write a plain function")
         if is_generator(node):
-            self.fail(node, "a generator function cannot be captured", "return a list")
+            self.fail(first_yield(node), "a generator function cannot be captured", "return a list")
         others = [d for d in getattr(node, "decorator_list", ()) if not _binds_alone(d)]
         if len(others) > 1:
             self.fail(others[0], "a function with other decorators cannot be captured",

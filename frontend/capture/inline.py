@@ -13,6 +13,7 @@ from lmc.frontend.capture.frame import Frame, is_generator, local_names
 from lmc.frontend.capture.members import unspread
 from lmc.frontend.capture.parameters import Defaults, parameters_of
 from lmc.frontend.capture.recursion import CallsItself, Recursion
+from lmc.frontend.capture.source import is_installed
 from lmc.frontend.capture.store import cells_of
 from lmc.frontend.capture.values import (
     Abstract,
@@ -58,13 +59,32 @@ class Inlining(Recursion):
         if isinstance(obj, FunctionType) and not hasattr(obj, "__lmc_effects__"):
             is_walked = inspect.isgeneratorfunction(obj) or any(map(self.needs_inlining, every))
             if is_walked or self.module.facts.uses_language(obj):
-                return self.inline(HostObject(obj, name), arguments, keywords, node)
+                return self._walk_live(obj, name, arguments, keywords, node)
             embedded = self._embedded(obj, arguments, keywords, node)
             if embedded is not None:
                 return embedded
         return self.host_call(obj, name, arguments, keywords, node)
 
     # Inlining.
+
+    def _walk_live(
+        self,
+        function: FunctionType,
+        name: str,
+        arguments: list[Abstract],
+        keywords: dict[str, Abstract],
+        node: ast.Call,
+    ) -> Abstract:
+        """Inline a live function; what breaks in an installed one is told at the call."""
+        caller = self.frame
+        try:
+            return self.inline(HostObject(function, name), arguments, keywords, node)
+        except CaptureError as error:
+            if not is_installed(function) or is_installed(caller.function):
+                raise
+            self.frame = caller
+            self.fail(node, f"'{name}' cannot be captured: {error.message}",
+                      "call it in a function of your own that takes and gives values")  # fmt: skip
 
     def inline(  # type: ignore[override]
         self,
@@ -203,9 +223,7 @@ class Inlining(Recursion):
             if any(isinstance(a, Ref) for a in every) and self.module.facts.changes_arguments(
                 function
             ):
-                return self.inline(
-                    HostObject(function, function.__name__), arguments, keywords, node
-                )
+                return self._walk_live(function, function.__name__, arguments, keywords, node)
             return None
         self.module.guard_function(self.frame, function.__name__, function)
         operands = self._plain_arguments(function, arguments, keywords, node)

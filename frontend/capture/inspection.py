@@ -66,8 +66,9 @@ class FunctionFacts:
         except CaptureError:
             return False
         parameters = set(inspect.signature(function).parameters)
+        own = {each.arg for each in (node.args.vararg, node.args.kwarg) if each is not None}
         self._changing[function] = any(
-            _changes(inner, parameters) or self._passes_on(inner, parameters, function, node)
+            _changes(inner, parameters, own) or self._passes_on(inner, parameters, function, node)
             for inner in ast.walk(node)
         )
         return self._changing[function]
@@ -118,9 +119,18 @@ def _used_objects(
     return found
 
 
-def _changes(node: ast.AST, parameters: set[str]) -> bool:
-    """Whether a node changes something that begins at a parameter."""
+def _changes(node: ast.AST, parameters: set[str], own: set[str]) -> bool:
+    """Whether a node changes something that begins at a parameter.
+
+    The containers of `*args` and `**keywords`, `own`, are the function's; what they hold is not.
+    """
     match node:
+        case (
+            ast.Call(func=ast.Attribute(value=ast.Name(id=name)))
+            | ast.Subscript(value=ast.Name(id=name))
+            | ast.AugAssign(target=ast.Name(id=name))
+        ) if name in own:
+            return False
         case ast.Call(func=ast.Attribute(value=base, attr=name)) if name in MUTATORS:
             return _root_name(base) in parameters
         case ast.Subscript(value=base, ctx=ast.Store() | ast.Del()):

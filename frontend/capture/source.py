@@ -6,6 +6,7 @@ and text at column 0 inside triple quotes need no repair and every position is t
 
 import ast
 import linecache
+import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -76,6 +77,13 @@ def source_lines(function: FunctionType) -> list[str]:
             hint="keep programs in a file; code made by exec or typed at a prompt has no source",
         )
     return lines
+
+
+def is_installed(function: FunctionType) -> bool:
+    """Whether a function is of the standard library or of an installed package."""
+    path = Path(function.__code__.co_filename)
+    paths = sysconfig.get_paths()
+    return any(path.is_relative_to(paths[key]) for key in ("stdlib", "purelib", "platlib"))
 
 
 def shown_name(filename: str, folder: Path | None) -> str:

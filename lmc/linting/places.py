@@ -78,7 +78,9 @@ class Places:
         file = self.file(place.file) if place is not None else None
         if place is None or focus is None or file is None:
             return place
-        node = _argument(file, place, focus.text) if focus.kind == "argument" else None
+        node: ast.AST | None = None
+        if focus.kind == "argument":
+            node = _item(_argument(file, place, focus.text), focus.item)
         if focus.kind == "text":
             node = _text(file, place, focus.text)
         return place if node is None else file.source.locate(node)
@@ -111,6 +113,14 @@ def _call_argument(node: ast.Call, name: str) -> ast.AST | None:
     if name in order and order.index(name) < len(node.args):
         return node.args[order.index(name)]
     return None
+
+
+def _item(node: ast.AST | None, text: str | None) -> ast.AST | None:
+    """Return the last item of a written list that is a text; the list itself without one."""
+    if text is None or not isinstance(node, (ast.List, ast.Tuple, ast.Set)):
+        return node
+    items = [e for e in node.elts if isinstance(e, ast.Constant) and e.value == text]
+    return items[-1] if items else node
 
 
 def _text(file: SourceFile, place: Location, text: str) -> ast.AST | None:

@@ -1,26 +1,26 @@
-"""The alternatives that a regex lists at its top, by their own source."""
+"""The alternatives that a regex lists, at its top and in its brackets, by their own source."""
 
 import re
+from collections.abc import Iterator
 
 MAX_ALTERNATIVES = 24
+_GROUP = re.compile(r"\?(:|P<\w+>)")
+"""What begins brackets that only group; others that begin with `?` look around or set flags."""
 
 
-def top_alternatives(pattern: str) -> list[str]:
-    """Return the alternatives of `a|b|c` or `(a|b|c)`; empty for other patterns."""
-    while True:
-        parts = _split(pattern)
-        if len(parts) > 1:
-            return parts if len(parts) <= MAX_ALTERNATIVES and all(map(_is_regex, parts)) else []
-        inner = _unwrapped(pattern)
-        if inner is None:
-            return []
-        pattern = inner
+def alternatives(pattern: str) -> Iterator[list[str]]:
+    """Yield the lists of alternatives that a pattern has, outer ones first.
 
-
-def literal(pattern: str) -> str | None:
-    """Return the text of a pattern without special characters."""
-    plain = re.sub(r"\\([^A-Za-z0-9])", r"\1", pattern)
-    return plain if re.escape(plain) == pattern or re.fullmatch(r"[\w ]*", pattern) else None
+    A pattern that no regex engine reads has none; parts that look around or set flags are left
+    out, and so are lists that are very long.
+    """
+    if not _is_regex(pattern):
+        return
+    parts = _split(pattern)
+    if 1 < len(parts) <= MAX_ALTERNATIVES and all(map(_is_regex, parts)):
+        yield parts
+    for inner in _bracketed(pattern):
+        yield from alternatives(inner)
 
 
 def _split(pattern: str) -> list[str]:
@@ -52,16 +52,25 @@ def _class_end(pattern: str, index: int) -> int:
     return index
 
 
-def _unwrapped(pattern: str) -> str | None:
-    """Return what one pair of brackets around the whole pattern holds."""
-    if not pattern.startswith("(") or not pattern.endswith(")"):
-        return None
-    inner = pattern[1:-1]
-    if inner.startswith("?:"):
-        inner = inner[2:]
-    elif inner.startswith("?"):
-        return None
-    return inner if _is_regex(inner) else None
+def _bracketed(pattern: str) -> Iterator[str]:
+    """Yield what the outer brackets of a pattern hold, without what only names the group."""
+    depth, start, index = 0, 0, 0
+    while index < len(pattern):
+        char = pattern[index]
+        if char == "\\":
+            index += 1
+        elif char == "[":
+            index = _class_end(pattern, index)
+        elif char == "(":
+            depth += 1
+            start = index + 1 if depth == 1 else start
+        elif char == ")":
+            depth -= 1
+            inner = pattern[start:index] if depth == 0 else "?"
+            head = _GROUP.match(inner)
+            if not inner.startswith("?") or head is not None:
+                yield inner[head.end() :] if head is not None else inner
+        index += 1
 
 
 def _is_regex(pattern: str) -> bool:

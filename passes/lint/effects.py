@@ -7,6 +7,7 @@ from lmc.passes.lint.context import Context
 from lmc.passes.lint.finding import SPECULATED_EFFECT, Finding, found
 from lmc.passes.lint.origins import common_type, origin_of, texts_of
 from lmc.passes.lint.walk import owners
+from lmc.passes.purity import CALLEES
 
 QUIET = frozenset({
     "builtins:print", "lmc.frontend.raising:raise_error", "lmc.frontend.raising:raise_again",
@@ -21,22 +22,42 @@ def effects_in_arms(context: Context) -> Iterator[Finding]:
     the world. `declared` functions are those that the author has marked with `@lmc.tool`.
     """
     told: set[object] = set()
-    for op in context.calls("host.call"):
+    for op in context.calls("host.call", *CALLEES):
         callee = str(op.attributes["callee"])
-        if callee in QUIET or context.shared.is_declared(callee):
+        effect = _undeclared(op, context, set())
+        if effect is None:
             continue
         branch = next((o for o in owners(op, context.facts) if _is_choice(o, context)), None)
         if branch is None or op.location in told:
             continue
         told.add(op.location)
         name = callee.rpartition(":")[2]
+        through = f" (through '{effect}')" if op.name in CALLEES else ""
         line = branch.location.line if branch.location else "?"
         yield found(
             SPECULATED_EFFECT, op.location,
-            f"'{name}' may have effects and stands in an arm that the model's choice decides "
-            f"(line {line}): nothing from here on can start before the choice is made",
+            f"'{name}' may have effects{through} and stands in an arm that the model's choice "
+            f"decides (line {line}): nothing from here on can start before the choice is made",
             'declare what it does: @lmc.tool(effects="none") or @lmc.tool(effects="write")',
         )  # fmt: skip
+
+
+def _undeclared(op: Op, context: Context, seen: set[str]) -> str | None:
+    """Return the host function of undeclared effects that a call makes, by itself or not."""
+    callee = str(op.attributes["callee"])
+    if op.name == "host.call":
+        is_known = callee in QUIET or context.shared.is_declared(callee)
+        return None if is_known else callee.rpartition(":")[2]
+    function = context.module.functions.get(callee)
+    if function is None or callee in seen:
+        return None
+    seen.add(callee)
+    for inner in function.body.walk():
+        if inner.name == "host.call" or inner.name in CALLEES:
+            found_in = _undeclared(inner, context, seen)
+            if found_in is not None:
+                return found_in
+    return None
 
 
 def _is_choice(op: Op, context: Context) -> bool:

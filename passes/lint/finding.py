@@ -68,12 +68,13 @@ UNSUPPORTED = _code("LMC701", "unsupported-by-model", "error")
 class Focus:
     """Which part of the source at a location is meant, where the IR has one place for several.
 
-    `kind` is "argument" (the value of the call's argument named `text`), or "text" (the
-    constant that has this text).
+    `kind` is "argument" (the value of the call's argument named `text`, or the last of its
+    items that is the text `item`), or "text" (the constant that has this text).
     """
 
     kind: Literal["argument", "text"]
     text: str
+    item: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +102,6 @@ def found(
     return Finding(code, message, remedy, location, severity or code.severity, focus)
 
 
-def argument(name: str) -> Focus:
-    """Return the focus on the value of a call's argument."""
-    return Focus("argument", name)
+def argument(name: str, item: str | None = None) -> Focus:
+    """Return the focus on the value of a call's argument, or on one text that it lists."""
+    return Focus("argument", name, item)

@@ -44,7 +44,7 @@ def duplicate_options(context: Context) -> Iterator[Finding]:
             yield found(
                 DUPLICATE_OPTIONS, op.location,
                 f"the option {twice!r} is listed twice; the second is never chosen",
-                "list each option once", focus=argument("choices"),
+                "list each option once", focus=argument("choices", twice),
             )  # fmt: skip
 
 

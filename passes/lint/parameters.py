@@ -228,25 +228,35 @@ def parameters_of_nothing(context: Context) -> Iterator[Finding]:
 
 def overlapping_alternatives(context: Context) -> Iterator[Finding]:
     """Find regexes of listed alternatives two of which match one text."""
-    from lmc.passes.lint.alternatives import literal, top_alternatives
-    from lmc.passes.lint.overlaps import overlap_example
+    from lmc.passes.lint.alternatives import alternatives
 
     for op in context.calls("lm.gen"):
         regex = context.params(op).get("regex")
-        parts = top_alternatives(regex) if isinstance(regex, str) else []
-        for number, part in enumerate(parts):
-            for other in parts[number + 1 :]:
-                text = literal(part) if part == other else overlap_example(part, other)
-                if part != other and text is None:
-                    continue
-                both = f"{part!r} and {other!r}" if part != other else f"{part!r}, given twice,"
-                yield found(
-                    OVERLAPPING_CONSTRAINTS, op.location,
-                    f"the alternatives {both} match one text"
-                    + (f" ({text!r})" if text is not None and part != other else ""),
-                    "make the alternatives of the regex exclude each other",
-                    focus=argument("regex"), severity="warning" if part == other else None,
-                )  # fmt: skip
+        for parts in alternatives(regex) if isinstance(regex, str) else ():
+            overlap = _overlap(parts)
+            if overlap is None:
+                continue
+            part, other, text = overlap
+            both = f"{part!r} and {other!r}" if part != other else f"{part!r}, given twice,"
+            yield found(
+                OVERLAPPING_CONSTRAINTS, op.location,
+                f"the alternatives {both} match one text"
+                + (f" ({text!r})" if part != other else ""),
+                "make the alternatives of the regex exclude each other",
+                focus=argument("regex"), severity="warning" if part == other else None,
+            )  # fmt: skip
+
+
+def _overlap(parts: list[str]) -> tuple[str, str, str] | None:
+    """Return two of some alternatives with a text that both match."""
+    from lmc.passes.lint.overlaps import overlap_example
+
+    pairs = [(one, other) for n, one in enumerate(parts) for other in parts[n + 1 :]]
+    for one, other in sorted(pairs, key=lambda pair: pair[0] != pair[1]):
+        text = "" if one == other else overlap_example(one, other)
+        if text is not None:
+            return one, other, text
+    return None
 
 
 RULES = (

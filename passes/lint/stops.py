@@ -29,7 +29,7 @@ def impossible_stops(context: Context) -> Iterator[Finding]:
                 why, remedy, is_harmless = made
                 yield found(
                     IMPOSSIBLE_STOP, op.location, f"the stop string {stop!r} cannot occur: {why}",
-                    remedy, focus=argument("stop"), severity="hint" if is_harmless else None,
+                    remedy, focus=argument("stop", stop), severity="hint" if is_harmless else None,
                 )  # fmt: skip
 
 
@@ -82,7 +82,7 @@ def impossible_stop_patterns(context: Context) -> Iterator[Finding]:
                     f"the stop pattern {pattern!r} cannot occur: no text that "
                     f"{constraint_text(params)} allows holds a match",
                     "leave it out, the constraint decides where the text ends",
-                    focus=argument("stop_regex"),
+                    focus=argument("stop_regex", str(pattern)),
                 )  # fmt: skip
 
 
@@ -94,6 +94,7 @@ def eating_stops(context: Context) -> Iterator[Finding]:
     before the generation opens and the next constant goes on without it; or the next constant
     begins in the middle of the stop.
     """
+    told: set[tuple[object, str]] = set()
     for op in context.calls("lm.gen"):
         stops = stops_of(op, context)
         following = _text_after(op, context)
@@ -104,15 +105,16 @@ def eating_stops(context: Context) -> Iterator[Finding]:
             continue
         for stop in stops:
             why = _eaten(op, stop, text, is_all, context)
-            if why is None:
+            if why is None or (op.location, stop) in told:
                 continue
+            told.add((op.location, stop))
             line = place.location.line if place.location else "?"
             yield found(
                 STOP_EATS_TEXT, op.location,
                 f"the stop string {stop!r} is not part of the text, {why} "
                 f"({text[:20]!r}, line {line})",
                 f"begin the next text with {stop!r}, or choose a stop that need not be written",
-                focus=argument("stop"),
+                focus=argument("stop", stop),
             )  # fmt: skip
             break
 
@@ -123,26 +125,32 @@ def _eaten(op: Op, stop: str, text: str, is_all: bool, context: Context) -> str 
     `is_all` says that the text is all that comes before something else is generated.
     """
     before = _text_before(op, context)
-    if before is not None and _opens(before, stop):
+    if before is not None and _stays_open(before, stop, text):
         return "so what it closes stays open: the next text goes on without it"
     for size in range(len(stop) - 1, 0, -1):
         lost = stop[:-size]
         if text.startswith(stop[-size:]) and lost.strip():
             return f"so {lost!r} is lost: the next text begins in its middle"
+    word = stop.lstrip()
+    if len(word) < len(stop) and any(map(str.isalnum, word)) and text.startswith(word):
+        return f"so {stop[: -len(word)]!r} is lost: the next text begins in its middle"
     rest = stop[len(text) :]
     if is_all and stop.startswith(text) and rest.strip():
         return f"so {rest!r} is lost: the next text is only its beginning"
     return None
 
 
-def _opens(before: str, stop: str) -> bool:
-    """Whether a text ends by opening what a stop string closes."""
-    tag = _TAG.fullmatch(stop.strip())
+def _stays_open(before: str, stop: str, text: str) -> bool:
+    """Whether a text ends by opening what a stop string closes, and the next goes on without."""
+    tag = _TAG.match(stop.strip()) or _TAG.match(stop + text)
     if tag is not None:
-        return before.rstrip().endswith(f"<{tag[1]}>")
+        return before.rstrip().endswith(f"<{tag[1]}>") and not text.startswith(tag[0])
     if stop == FENCE and before.count(FENCE) % 2:
         return True
-    return any(before.endswith(opener) for opener in CLOSERS.get(stop, ()))
+    return any(
+        stop.startswith(closer) and not text.startswith(closer) and before.endswith(openers)
+        for closer, openers in CLOSERS.items()
+    )
 
 
 def _text_before(op: Op, context: Context) -> str | None:

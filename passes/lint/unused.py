@@ -14,6 +14,7 @@ from lmc.passes.lint.finding import (
     UNUSED_FORK,
     UNUSED_GENERATION,
     Finding,
+    Focus,
     argument,
     found,
 )
@@ -101,6 +102,7 @@ def unread_text(context: Context) -> Iterator[Finding]:
             UNREACHABLE_TEXT, op.location,
             "this text is appended to a branch that nobody reads, generates from or joins after it",
             "use the branch (its text(), a generation, join), or leave the text out",
+            focus=None if not text else Focus("text", text),
         )  # fmt: skip
 
 

@@ -101,19 +101,41 @@ def _carried(owner: Op, index: int) -> list[Value] | None:
 def untouched_list(held: Value, place: Value, facts: Facts) -> Value | None:
     """Return the list as it was before a loop, for an item that only this trip has changed.
 
-    So it is where the loop goes over a range of indices, each once, and changes the list at
-    its own index only.
+    So it is where the loop goes over indices, each once, and changes the list at its own index
+    only. A loop over branches, with `enumerate` or `zip` around them, goes over their indices.
     """
     found = facts.arguments.get(held)
     if found is None or found[0] is None or found[0].name != "cf.for" or found[1] == 0:
         return None
     owner, index = found
-    item = owner.blocks[0].arguments[0]
-    numbers = facts.op_of(owner.operands[0], "val.call")
-    if place is not item or numbers is None or numbers.attributes["callee"] != "range":
+    if not _is_own_index(place, owner, facts):
         return None
     handed = owner.blocks[0].terminator.operands[index]
     return owner.operands[index] if _only_changed_at(handed, held, place, facts) else None
+
+
+def _is_own_index(place: Value, loop: Op, facts: Facts) -> bool:
+    """Whether a value of a loop's trip is a number that no other trip has."""
+    path: list[int] = []
+    while (op := facts.op_of(place, "val.unpack")) is not None:
+        path.append(op.results.index(place))
+        place = op.operands[0]
+    if place is not loop.blocks[0].arguments[0]:
+        return False
+    sequence = facts.op_of(loop.operands[0], "val.call")
+    while path and sequence is not None:
+        position = path.pop()
+        match sequence.attributes["callee"]:
+            case "enumerate" if position == 0:
+                return not path
+            case "enumerate":
+                position = 0
+            case "zip" if position < len(sequence.operands):
+                pass
+            case _:
+                return False
+        sequence = facts.op_of(sequence.operands[position], "val.call")
+    return not path and sequence is not None and sequence.attributes["callee"] == "range"
 
 
 def _only_changed_at(value: Value, held: Value, place: Value, facts: Facts) -> bool:

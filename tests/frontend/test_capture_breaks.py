@@ -78,15 +78,28 @@ CASES = {
         "    xs = [1]\n    unreadable(xs)\n    random.shuffle(xs)\n", 5, 5,
         "changes what it is given",
     ),
-    "changed by a helper": ("    xs = [1]\n    s += spoil(xs)\n", 17, 5, "ClassDef"),
+    "installed function": (
+        "    s += dataclasses.replace(CONFIG, limit=2).text\n", 3, 10,
+        "'dataclasses.replace' cannot be captured",
+    ),
+    "yield": ("    s += 'a'\n    yield s\n", 4, 5, "a generator function"),
+    "changed by a helper": ("    xs = [1]\n    s += spoil(xs)\n", 25, 5, "ClassDef"),
 }  # fmt: skip
 
 PROGRAM = """def program(s, n):
 {body}
 
+import dataclasses
 import random
 
 LIST = ["a"]
+
+
+class Config:
+    text = "a"
+
+
+CONFIG = Config()
 
 
 def again(s):

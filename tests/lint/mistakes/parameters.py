@@ -44,7 +44,7 @@ def outside_a_module_regex(s):
     s += "Year:" + lmc.gen(
         "year",
         regex=YEAR,
-        stop=["AD"],  # LMC301 ["AD"]
+        stop=["AD"],  # LMC301 "AD"
         max_tokens=8,
     )
 
@@ -133,7 +133,7 @@ def only_its_beginning(s):
 @lmc.function
 def in_two_appends(s):
     s += "f("
-    s += lmc.gen("value", max_tokens=8, stop=["\n", ")"])  # LMC302 ["\n", ")"]
+    s += lmc.gen("value", max_tokens=8, stop=["\n", ")"])  # LMC302 ")"
     s += " ="
     s += lmc.gen("result", max_tokens=8)
 
@@ -333,12 +333,12 @@ def prefix_in_several_lines(s):
 
 @lmc.function
 def listed_twice(s):
-    s += "Kind: " + lmc.select("kind", choices=["a", "b", "a"])  # LMC402 ["a"
+    s += "Kind: " + lmc.select("kind", choices=["a", "b", "a"])  # LMC402 "a"]
 
 
 @lmc.function
 def tuple_twice(s):
-    s += "Kind: " + lmc.select("kind", choices=("x", "y", "y"))  # LMC402 ("x"
+    s += "Kind: " + lmc.select("kind", choices=("x", "y", "y"))  # LMC402 "y")
 
 
 @lmc.function
