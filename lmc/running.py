@@ -280,9 +280,10 @@ class Runnable(Generic[R]):
             arguments, limit=limit, keep_errors=keep_errors, in_order=in_order, **options
         )
 
-    def _bind_item(self, number: int, item: Any) -> dict[str, Any]:
+    def _bind_item(self, number: int, item: Any) -> dict[str, Any] | LmcError:
+        """Return an item's arguments, or what is wrong with them."""
         if not isinstance(item, (Mapping, list, tuple)):
-            raise UsageError(
+            return UsageError(
                 f"item {number} of the batch is {type(item).__name__}",
                 hint="give a dict of arguments by name, or a tuple of them by position",
             )
@@ -294,7 +295,7 @@ class Runnable(Generic[R]):
             check_arguments(self.name, self.__signature__, bound)
         except LmcError as error:
             error.message = f"item {number} of the batch: {error.message}"
-            raise
+            return error
         return bound
 
     def _counted(

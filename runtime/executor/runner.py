@@ -6,6 +6,7 @@ One after another, in the background, or a batch of many at a time, in order or 
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from lmc.errors import LmcError, UsageError
@@ -186,7 +187,7 @@ class Runner:
 
     def run_completed(
         self,
-        batch: Iterable[Mapping[str, Any]],
+        batch: Iterable[Mapping[str, Any] | LmcError],
         *,
         seed: int,
         defaults: Mapping[str, Any] | None = None,
@@ -196,12 +197,15 @@ class Runner:
         timeout: float | None = None,
         in_order: bool = False,
     ) -> Generator[tuple[int, RunResult | LmcError], None, None]:
-        """Run once per set of arguments; yield (index, result) as instances end."""
+        """Run once per set of arguments; yield (index, result) as instances end.
+
+        An error in the batch stands for wrong arguments: it is the outcome of that instance.
+        """
         most = self.max_concurrent if limit is None else limit
         if most < 1:
             raise UsageError(f"limit must be at least 1, not {most}")
         starts = (
-            self.starter(
+            self._start_of(
                 args,
                 Instance(seed=seed, number=number, defaults=defaults or {}, on_event=on_event,
                          timeout=timeout),
@@ -217,9 +221,34 @@ class Runner:
                         raise
                     yield number, error
 
+    def _start_of(self, args: Mapping[str, Any] | LmcError, instance: Instance) -> "BatchStart":
+        """Return what starts an instance of a batch; one with wrong arguments has ended."""
+        try:
+            if isinstance(args, LmcError):
+                raise args
+            return self.starter(args, instance)
+        except LmcError as error:
+            failed = NotStarted(error)
+            return lambda _: failed
+
     def cancel(self) -> None:
         """Cancel all runs; they raise Cancelled. From any thread."""
         self.sessions.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """Stands for the job of an instance that could not be started."""
+
+    error: LmcError
+    is_ended: bool = True
+
+    def wait(self) -> RunResult:
+        """Raise the error."""
+        raise self.error
+
+
+BatchStart = Callable[[Session], Job | NotStarted]
 
 
 def _both(first: OnEvent, second: OnEvent | None) -> OnEvent:
@@ -238,16 +267,16 @@ class _Queue:
     """Jobs of a batch: started as others end, handed out one after another."""
 
     def __init__(
-        self, session: Session, starts: Iterator[Start], limit: int, *, in_order: bool
+        self, session: Session, starts: Iterator[BatchStart], limit: int, *, in_order: bool
     ) -> None:
         self._session = session
         self._starts = enumerate(starts)
         self._limit = limit
         self._in_order = in_order
-        self._jobs: dict[int, Job] = {}
+        self._jobs: dict[int, Job | NotStarted] = {}
         self._is_exhausted = False
 
-    def __iter__(self) -> Iterator[tuple[int, Job]]:
+    def __iter__(self) -> Iterator[tuple[int, Job | NotStarted]]:
         self._fill()
         while self._jobs:
             number = self._ended()

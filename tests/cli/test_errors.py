@@ -27,7 +27,7 @@ def fails(told, code, *words):
         (["run", "x.py", "--bogus"], ["no such option '--bogus'", "`lmc run --help`"]),
         (["run", "x.py", "--seed", "one"], ["'one' is not a valid integer"]),
         (["run", "x.py", "--dtype", "int4"], ["'bfloat16', 'float32'"]),
-        (["viz", "x.py", "--format", "svg"], ["'dot', 'mermaid'"]),
+        (["viz", "x.py", "--format", "png"], ["'dot', 'mermaid'"]),
         (["run", "none.py"], ["none.py does not exist", "hint: "]),
         (["compile", "none.py"], ["none.py does not exist"]),
         (["ir", "none.lmir"], ["none.lmir", "no such file"]),

@@ -99,11 +99,29 @@ def test_a_program_needs_a_state():
 
 
 def test_a_batch_stops_at_its_first_error_and_yields_in_order():
-    batch = [{"text": "a"}, {"text": "b"}, {"text": 3}, {"text": "d"}]
+    batch = [{"text": "a"}, {"text": "b"}, {"text": "c", "times": -1}, {"text": "d"}]
     runs = plain.run_batch(batch, seed=2, generator_style=True)
     assert [next(runs).text()[0], next(runs).text()[0]] == ["a", "b"]
-    with pytest.raises(RunError, match="only text can be appended"):
+    with pytest.raises(RunError, match="has no variable 'x'"):
         next(runs)
+
+
+WRONG_ITEMS = [{"text": 3}, {"txt": "c"}, ("c", 1, 2), "c", {}]
+
+
+@pytest.mark.parametrize("wrong", WRONG_ITEMS, ids=repr)
+@pytest.mark.parametrize("mode", ["eager", "compiled"])
+def test_wrong_arguments_of_one_item_lose_no_other_result(wrong, mode):
+    batch = [{"text": "a"}, {"text": "b"}, wrong, {"text": "d"}]
+    runs = plain.run_batch(iter(batch), seed=2, generator_style=True, mode=mode)
+    assert [next(runs).text()[0], next(runs).text()[0]] == ["a", "b"]
+    with pytest.raises(UsageError, match="item 2 of the batch"):
+        next(runs)
+    kept = plain.run_batch(batch, seed=2, keep_errors=True, mode=mode)
+    assert [isinstance(run, UsageError) for run in kept] == [False, False, True, False]
+    ended = dict(plain.run_batch(batch, seed=2, as_completed=True, keep_errors=True, mode=mode))
+    assert sorted(ended) == [0, 1, 2, 3]
+    assert ended[3].text()[0] == "d"
 
 
 def test_batch_items_have_keys_of_their_own():
