@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Generic, TypeVar
 
+from lmc.ir.location import Instruction, current_instruction
+
 CHOICES_METHODS = (
     "token_length_normalized",
     "greedy_token_selection",
@@ -57,9 +59,10 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Expression:
-    """Something that can be appended to a state."""
+    """Something that can be appended to a state; `made` is where the user's code made it."""
 
     __slots__ = ()
+    made: Instruction | None
 
     def __add__(self, other: "Expression | str") -> "Sequence":
         return Sequence((*_parts(self), *_parts(other)))
@@ -83,6 +86,7 @@ class Gen(Expression, Generic[T_co]):
     reasoning: str = ""
     serial: int = field(default_factory=lambda: next(_serials), compare=False, repr=False)
     append: bool = False
+    made: Instruction | None = field(default_factory=current_instruction, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class Select(Expression):
     choices: list[str]
     params: dict[str, Any] = field(default_factory=dict)
     serial: int = field(default_factory=lambda: next(_serials), compare=False, repr=False)
+    made: Instruction | None = field(default_factory=current_instruction, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,7 @@ class RoleBegin(Expression):
     """The opening of a turn."""
 
     role: str
+    made: Instruction | None = field(default_factory=current_instruction, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +113,7 @@ class RoleEnd(Expression):
     """The closing of a turn."""
 
     role: str
+    made: Instruction | None = field(default_factory=current_instruction, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +121,7 @@ class Control(Expression):
     """A control token by its spelling."""
 
     token: str
+    made: Instruction | None = field(default_factory=current_instruction, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +131,7 @@ class Media(Expression):
     kind: str
     source: Any
     num_frames: int | None = None
+    made: Instruction | None = field(default_factory=current_instruction, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

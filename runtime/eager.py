@@ -15,9 +15,9 @@ from lmc.codegen.plan import Step
 from lmc.errors import LmcError, RunError, UsageError
 from lmc.ir import expressions as ex
 from lmc.ir.caught import as_raised, told_error
-from lmc.ir.location import Location
+from lmc.ir.location import OWN_PACKAGES, Instruction, Location, span_of
 from lmc.ir.target import Backend
-from lmc.runtime.eager_location import OWN_PACKAGES, raised_at, user_location
+from lmc.runtime.eager_location import raised_at, user_location
 from lmc.runtime.eager_state import EagerForks, EagerState
 from lmc.runtime.eager_tries import RunEnded, in_try
 from lmc.runtime.executor.code import code_step
@@ -64,11 +64,13 @@ class EagerRun:
         *,
         num_values: int = 0,
         gives_state: bool = True,
+        made: Instruction | None = None,
     ) -> list[Slot]:
         """Start an op and return its outputs: a state, if it gives one, then values.
 
-        In a `try` the op is waited for, so that its failure is raised here. Raises what ended
-        the run, if something has, and what is wrong with the inputs.
+        It stands at `made`, or at the line that is being run. In a `try` the op is waited for,
+        so that its failure is raised here. Raises what ended the run, if something has, and
+        what is wrong with the inputs.
         """
         self._check()
         slots = [known(value) for value in inputs]
@@ -79,7 +81,8 @@ class EagerRun:
         step = Step(
             op, tuple(range(len(inputs))), outputs, attributes, state_outputs=(0,) if states else ()
         )
-        code = code_step(step, OPERATIONS, location=self.locate())
+        place = self.locate() if made is None else span_of(made, self.folder)
+        code = code_step(step, OPERATIONS, location=place)
         self._num_ops += 1
         is_tried = self.is_in_try()
         if is_tried:
@@ -88,15 +91,15 @@ class EagerRun:
         task = Task(frame, code, 0)
         is_sound = _is_sound(task)
         self._session.loop.post(task.start)
-        made = slots[len(inputs) :]
+        found = slots[len(inputs) :]
         if not is_sound:
-            self.wait(made[0].value.content if gives_state else made[0])
+            self.wait(found[0].value.content if gives_state else found[0])
         if is_tried:
-            for slot in made[len(states) :]:
+            for slot in found[len(states) :]:
                 self.wait(slot)
             if states and op not in PASSED_ON:
-                self.wait(made[0].value.content)
-        return made
+                self.wait(found[0].value.content)
+        return found
 
     def is_in_try(self) -> bool:
         """Whether the body is in a `try` that may catch what is raised now."""

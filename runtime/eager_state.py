@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from lmc.errors import AppendError, RunError
 from lmc.ir import expressions as ex
 from lmc.ir.expressions import GEN_PARAMS, SELECT_PARAMS
+from lmc.ir.location import Instruction
 from lmc.ir.reasoning import REASONING_NAME, split_reasoning
 from lmc.runtime.executor.slots import StateHandle, known
 from lmc.runtime.executor.task import Scope
@@ -68,52 +69,61 @@ class EagerState:
         match part:
             case str():
                 self._step("lm.extend", part)
-            case ex.Gen(name, params) if part.reasoning:
+            case ex.Gen() if part.reasoning:
                 self._separated(part)
-            case ex.Gen(name, params):
+            case ex.Gen(name):
                 before = self.handle
-                made = self._call("lm.gen", name, params, GEN_PARAMS)
+                made = self._call("lm.gen", part, GEN_PARAMS)
                 self._remember(part, made)
                 if part.append:
                     self._add_to_list(str(name), before, made[0])
-            case ex.Select(name, choices, params):
-                made = self._call("lm.select", name, params, SELECT_PARAMS, list(choices))
+            case ex.Select(_, choices):
+                made = self._call("lm.select", part, SELECT_PARAMS, list(choices))
                 self._remember(part, made)
             case ex.RoleBegin(role):
-                self._step("lm.begin", role=role)
+                self._step("lm.begin", role=role, made=part.made)
             case ex.RoleEnd(role):
-                self._step("lm.end", role=role)
+                self._step("lm.end", role=role, made=part.made)
             case ex.Media(kind, source, num_frames):
                 frames = () if kind == "image" else (num_frames,)
-                self._step("lm.image", source, *frames, kind=kind)
+                self._step("lm.image", source, *frames, kind=kind, made=part.made)
             case ex.Control(token):
-                self._step("lm.control", token=token)
+                self._step("lm.control", token=token, made=part.made)
             case _:
                 what = f"cannot append {type(part).__name__} to a prompt"
                 raise self._error(what, kind=AppendError)
 
-    def _step(self, op: str, *inputs: Any, num_values: int = 0, **attributes: Any) -> list[Any]:
-        """Apply an op that gives this state its next content; return its other outputs."""
-        made = self._run.apply(
-            op, (self.handle, *inputs), attributes, self._scope, num_values=num_values
+    def _step(
+        self,
+        op: str,
+        *inputs: Any,
+        num_values: int = 0,
+        made: Instruction | None = None,
+        **attributes: Any,
+    ) -> list[Any]:
+        """Apply an op that gives this state its next content; return its other outputs.
+
+        `made` is where the user's code made what is appended; else the op is at its own line.
+        """
+        slots = self._run.apply(
+            op, (self.handle, *inputs), attributes, self._scope, num_values=num_values, made=made
         )
-        self.handle = made[0].value
-        return made[1:]
+        self.handle = slots[0].value
+        return slots[1:]
 
     def _call(
         self,
         op: str,
-        name: str | None,
-        params: dict[str, Any],
+        part: ex.Gen[Any] | ex.Select,
         allowed: Sequence[str],
         *inputs: Any,
     ) -> list[Any]:
-        known = {key: params[key] for key in allowed if key in params}
+        known = {key: part.params[key] for key in allowed if key in part.params}
         attributes: dict[str, Any] = {"params": known, "dynamic": []}
-        if name is not None:
-            attributes["name"] = name
+        if part.name is not None:
+            attributes["name"] = part.name
         try:
-            made = self._step(op, *inputs, num_values=2, **attributes)
+            made = self._step(op, *inputs, num_values=2, made=part.made, **attributes)
         except Exception:
             if self._run.is_in_try():
                 self.tick()  # a call that fails counts, so that the next one has another key
@@ -138,7 +148,7 @@ class EagerState:
     def _separated(self, part: ex.Gen[Any]) -> None:
         """Generate aside and append only what follows the reasoning; waits for it."""
         before = self.handle
-        made = self._call("lm.gen", part.name, part.params, GEN_PARAMS)
+        made = self._call("lm.gen", part, GEN_PARAMS)
         reasoning, answer = split_reasoning(self._run.wait(made[0]), part.reasoning)
         self.handle = before
         self._step("lm.tick", n=1)

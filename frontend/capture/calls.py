@@ -24,6 +24,7 @@ from lmc.frontend.capture.values import (
     Method,
     Numbered,
     Packed,
+    PackedKind,
     Partial,
     Plain,
     ProgramRef,
@@ -37,7 +38,7 @@ from lmc.frontend.capture.values import (
 )
 from lmc.ir.core import Value
 from lmc.ir.evaluate import FUNCTIONS
-from lmc.ir.types import INT, PY, TEXT, Type, list_of
+from lmc.ir.types import BOOL, INT, PY, TEXT, Type, list_of
 
 CONSUMERS = frozenset({
     "list", "tuple", "set", "sorted", "sum", "min", "max", "dict", "enumerate", "zip", "reversed",
@@ -167,6 +168,8 @@ class Calls(Generators):
     def _builtin_values(
         self, name: str, arguments: list[Abstract], keywords: dict[str, Abstract], node: ast.Call
     ) -> Abstract:
+        if name in ("list", "tuple", "set", "sorted") and len(arguments) == 1:
+            arguments = [self.keys_alone(arguments[0], node)]
         match name, arguments:
             case "zip", [_, *_] if self._is_strict(keywords) is not None:
                 return self.zipped(arguments, node, strict=self._is_strict(keywords) is True)
@@ -183,7 +186,10 @@ class Calls(Generators):
                 return self.backwards(value, node)
             case (("list" | "tuple"), [value]) if isinstance(value, LAZY):
                 found = self.listed(value, node)
-                return found if name == "list" else self.plain_call(name, [found], node)
+                return found if name == "list" else self._builtin_values(name, [found], {}, node)
+            case "tuple", [Ref() | Element() as value] if _holds_packed(value):
+                # Functions and expressions of the language are held by lists alone.
+                return self.plain_call("list", [value], node)
             case "len", [Tuple(items)]:
                 return Known(len(items))
             case "tuple", [Tuple() as value]:
@@ -226,6 +232,9 @@ class Calls(Generators):
             return self._shown(every[0], node)
         if name in ("len", "list", "bool") and any(has_states(kind_of(a)) for a in every):
             return self._states_call(name, every, node)
+        if name == "tuple" and any(has_states(kind_of(value)) for value in every):
+            self.fail(node, "states cannot be kept in a tuple of unknown length",
+                      "keep them in a list: list(...)")  # fmt: skip
         operands, named = self.passed(arguments, keywords, node)
         is_spread = len(operands) > len(keywords) and not no_spread(arguments)
         kind = PY if is_spread else call_type(name, [operand.type for operand in operands])
@@ -336,13 +345,13 @@ class Calls(Generators):
         found: Known | Plain = Known(False)
         value = self.read(arguments[0], node)
         for kind in kinds:
-            if isinstance(kind, HostObject) and self.is_exception(kind.obj):
+            if isinstance(kind, HostObject) and isinstance(kind.obj, type):
                 named = [self.class_callee(kind.obj, kind.name, node)]
                 found = self.either(found, self.matches(value, named, node), node)
                 continue
             if not isinstance(kind, Builtin) or kind.name not in _CLASS_NAMES:
-                self.fail(node, "isinstance knows Python's plain classes only",
-                          f"one of {', '.join(_CLASS_NAMES)}")  # fmt: skip
+                self.fail(node, "isinstance knows classes that are known before the run only",
+                          f"a class of a module, or one of {', '.join(_CLASS_NAMES)}")  # fmt: skip
             name = self.constant(kind.name, node)
             made = self.emit("val.call", [value, name], [Type("bool")], node, callee="isinstance")
             found = self.either(found, Plain(made[0]), node)
@@ -352,12 +361,19 @@ class Calls(Generators):
         self, name: str, arguments: list[Abstract], keywords: dict[str, ast.expr], node: ast.Call
     ) -> Abstract:
         """sorted, min and max with a key: order the numbers of the items by (key, number)."""
-        if len(arguments) != 1 or set(keywords) - {"key", "reverse"}:
+        own = {"key", "reverse"} if name == "sorted" else {"key", "default"}
+        if len(arguments) != 1 or set(keywords) - own:
             self.fail(node, f"{name} with a key takes one list here", "make a list first")
-        source = arguments[0]
+        source = self.keys_alone(arguments[0], node)
         if kind_of(source).name != "list":
             source = self.plain_call("list", [source], node)
-        function = self.expression(keywords["key"])
+        function, default = None, None
+        for key, given in keywords.items():
+            if key == "key":
+                function = self.expression(given)
+            elif key == "default":
+                default = self.expression(given)
+        assert function is not None
         downward = name == "max"
         if "reverse" in keywords:
             value = self.static(keywords["reverse"])
@@ -373,8 +389,16 @@ class Calls(Generators):
         self.for_each(source, node, body)
         pairs = self._numbered(keys, node, downward=downward)
         if name != "sorted":
-            best = self.emit("val.call", [pairs], [PY], node, callee=name)[0]
-            return self.item(source, self._number(best, node, downward=downward), node)
+
+            def best() -> Abstract:
+                found = self.emit("val.call", [pairs], [PY], node, callee=name)[0]
+                return self.item(source, self._number(found, node, downward=downward), node)
+
+            if default is None:
+                return best()
+            other = default
+            some = Plain(self.emit("val.call", [pairs], [BOOL], node, callee="bool")[0])
+            return self.choose(node, some, best, lambda: other)
         reverse = self.constant(downward, node)
         ordered = self.emit("val.call", [pairs, reverse], [list_of(PY)], node, callee="sorted",
                             keywords=["reverse"])[0]  # fmt: skip
@@ -449,6 +473,12 @@ def _is_setdefault(node: ast.expr) -> TypeGuard[ast.Call]:
     if not is_method or node.func.attr != "setdefault":  # type: ignore[union-attr]
         return False
     return len(node.args) == 2 and not node.keywords  # type: ignore[union-attr]
+
+
+def _holds_packed(value: Ref | Element) -> bool:
+    """Whether something is a list of functions or of expressions of the language."""
+    kind = kind_of(value)
+    return kind.name == "list" and isinstance(kind.element, PackedKind)
 
 
 def _live(name: str) -> Any:

@@ -114,7 +114,7 @@ class Emitter:
 
     def locate(self, node: ast.AST) -> Location:
         """Return the place of a node in the source of the running frame."""
-        return self.frame.source.locate(node)
+        return self.module.place_of(node, self.frame.source)
 
     def fail(self, node: ast.AST, message: str, hint: str) -> NoReturn:
         """Raise the graph break at a node."""

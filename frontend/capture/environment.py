@@ -120,10 +120,12 @@ class Environment(IndexedStates):
         """Turn an expression that the module holds into pieces."""
         parts = []
         for part in sequence(obj).parts:
-            where: Any = node
+            if isinstance(part, str):
+                text: Any = node
+                parts.append(Piece("text", text, self.constant(part, node)))
+                continue
+            where = self.module.node_of(part.made, node)
             match part:
-                case str():
-                    parts.append(Piece("text", where, self.constant(part, node)))
                 case RoleBegin(role):
                     parts.append(Piece("begin", where, word=role))
                 case RoleEnd(role):
@@ -131,7 +133,7 @@ class Environment(IndexedStates):
                 case Control(token):
                     parts.append(Piece("control", where, word=token))
                 case Media(kind, source, num_frames):
-                    parts.append(self._live_media(kind, source, num_frames, node))
+                    parts.append(self._live_media(kind, source, num_frames, where))
                 case Gen(name, params, reasoning):
                     parts.append(Piece(
                         "gen", where, name=name, params=tuple(params.items()),

@@ -36,7 +36,7 @@ from lmc.frontend.capture.values import (
     plain_list,
 )
 from lmc.ir.core import Value
-from lmc.ir.types import BOOL, FLOAT, INT, PY, STATE
+from lmc.ir.types import BOOL, FLOAT, INT, PY, STATE, list_of
 
 BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%",
@@ -287,6 +287,8 @@ class Expressions(Displays):
         if op in ("in", "not in") and (is_state(right) or isinstance(right, Called)):
             found = Plain(self.variable_op("lm.has", right, left, node))
             return found if op == "in" else self.negate(found, node)
+        if op in ("in", "not in"):
+            right = self.keys_alone(right, node)
         if isinstance(left, TypeOf) and isinstance(right, Builtin):
             left, right = Plain(left.name), Known(right.name)
             op = {"is": "==", "is not": "!="}.get(op, op)
@@ -303,6 +305,19 @@ class Expressions(Displays):
             return folded
         operands = [self.read(left, node), self.read(right, node)]
         return Plain(self.emit("val.compare", operands, [PY], node, op=op)[0])
+
+    def keys_alone(self, value: Abstract, node: ast.AST) -> Abstract:
+        """Return the keys of a dict whose members are no plain data; leave the rest."""
+        if isinstance(value, HostObject) and type(value.obj) is dict:
+            value = self.opened(value, node)
+        if not isinstance(value, (Ref, Element)) or kind_of(value).name != "dict":
+            return value
+        if not has_states(kind_of(value)):
+            return value
+        container = self.members(value, node)
+        return Plain(self.emit("val.method", [container], [list_of(PY)], node, name="keys")[0])
+
+    members: Callable[[Abstract, ast.AST], Value]
 
     def _number_or(self, side: Abstract) -> Abstract:
         """Return the number of a state by number, which may be None."""

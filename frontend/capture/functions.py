@@ -22,7 +22,7 @@ from lmc.frontend.capture.unread import drop_unread
 from lmc.frontend.capture.values import Cell, Element, Plain, Ref, has_states
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
 from lmc.ir.expressions import Gen, Select
-from lmc.ir.location import Location
+from lmc.ir.location import Instruction, Location, span_of
 from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, PY, STATE, TEXT, Type, is_attr
 
 ANNOTATED: dict[str, Type] = {"str": TEXT, "int": INT, "float": FLOAT, "bool": BOOL}
@@ -58,6 +58,8 @@ class ModuleCapture:
         self._guards: dict[str, str] = {}
         self._watched: dict[str, Callable[[], str]] = {}
         self._calls: dict[int, Gen[Any] | Select] = {}
+        self._places: dict[ast.AST, Location] = {}
+        self._made: dict[Location, ast.expr] = {}
         self.facts = FunctionFacts(self.find)
         self.recursive: set[ast.AST] = set()
         self.summaries: dict[Any, Summary] = {}
@@ -158,6 +160,27 @@ class ModuleCapture:
         """Return the number of a call that the module holds; those made in programs are above."""
         self._calls[call.serial] = call
         return -1 - list(self._calls).index(call.serial)
+
+    # Places.
+
+    def place_of(self, node: ast.AST, source: Source) -> Location:
+        """Return the span of a node: of one that was kept, in the source where it stands."""
+        return self._places.get(node) or source.locate(node)
+
+    def keep_place(self, node: ast.AST, source: Source) -> None:
+        """Note where a node stands: what it made may be appended by another file's code."""
+        self._places.setdefault(node, source.locate(node))
+
+    def node_of(self, made: Instruction | None, node: ast.AST) -> Any:
+        """Return a node at the place where a live expression was made."""
+        if made is None:
+            return node
+        place = span_of(made, str(self.folder or ""))
+        found = self._made.get(place)
+        if found is None:
+            found = self._made[place] = ast.Constant(None)
+            self._places[found] = place
+        return found
 
     # Guards.
 

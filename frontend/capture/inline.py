@@ -50,6 +50,9 @@ class Inlining(Recursion):
             return self.data_method(receiver, obj.__name__, rest, keywords, node)
         function, given = self.function_behind(obj, name, (arguments, keywords), node)
         if function is not obj and isinstance(function, FunctionType):
+            word = self.from_python(function, name, node)
+            if not isinstance(word, HostObject):
+                return self.call_with(word, *given, node)
             is_named = self.import_name_of(obj, name) is not None
             is_partial = isinstance(obj, functools.partial)
             if is_partial or not is_named or self.is_of_language(function, given):
@@ -162,7 +165,9 @@ class Inlining(Recursion):
         defaults: Defaults,
         node: ast.AST,
     ) -> None:
-        for name, value in self.bound(body.args, arguments, keywords, defaults, node).items():
+        for name, value in self.bound(
+            body.args, arguments, keywords, defaults, node, getattr(body, "name", "<lambda>")
+        ).items():
             self.store.names[frame.id, name] = value
 
     def _walk_body(
@@ -247,5 +252,7 @@ class Inlining(Recursion):
         """Return one operand per parameter, defaults filled in."""
         _, body = self.module.find(function)
         defaults = self._defaults_of(function, function.__name__, node)
-        bound = self.bound(body.args, arguments, keywords, defaults, node)
+        bound = self.bound(
+            body.args, arguments, keywords, defaults, node, getattr(body, "name", "<lambda>")
+        )
         return [self.read(bound[argument.arg], node) for argument in parameters_of(body.args)]

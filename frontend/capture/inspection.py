@@ -4,7 +4,7 @@ import ast
 import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -29,7 +29,7 @@ class FunctionFacts:
     def __init__(self, find: Callable[[FunctionType], tuple[Source, FunctionNode]]) -> None:
         self.find = find
         self._language: dict[FunctionType, bool] = {}
-        self._changing: dict[FunctionType, bool] = {}
+        self._changing: dict[FunctionType, Set[str]] = {}
 
     def uses_language(self, function: FunctionType) -> bool:
         """Whether a function builds prompts or runs programs, itself or through others."""
@@ -58,30 +58,54 @@ class FunctionFacts:
         if not isinstance(function, FunctionType):
             named = f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}"
             return named in CHANGING
+        return bool(self._changed(function))
+
+    def _changed(self, function: FunctionType) -> Set[str]:
+        """Return the parameters whose objects a function changes, itself or through others."""
         if function in self._changing:
             return self._changing[function]
-        self._changing[function] = False
+        self._changing[function] = frozenset()
         try:
             _, node = self.find(function)
         except CaptureError:
-            return False
-        parameters = set(inspect.signature(function).parameters)
+            return frozenset()
+        every = inspect.signature(function).parameters
         own = {each.arg for each in (node.args.vararg, node.args.kwarg) if each is not None}
-        self._changing[function] = any(
-            _changes(inner, parameters, own) or self._passes_on(inner, parameters, function, node)
-            for inner in ast.walk(node)
-        )
+        found: set[str] = set()
+        for inner in ast.walk(node):
+            name = _changed_name(inner, own)
+            found |= {name} if name else self._passed_on(inner, function, node)
+        self._changing[function] = found & set(every)
         return self._changing[function]
 
-    def _passes_on(
-        self, node: ast.AST, parameters: set[str], function: FunctionType, body: FunctionNode
-    ) -> bool:
-        """Whether a node passes a parameter to a function that changes it."""
+    def _passed_on(self, node: ast.AST, function: FunctionType, body: FunctionNode) -> set[str]:
+        """Return the names that a node passes to functions that change them."""
         if not isinstance(node, ast.Call) or not isinstance(node.func, (ast.Name, ast.Attribute)):
-            return False
-        if not any(_root_name(argument) in parameters for argument in node.args):
-            return False
-        return any(map(self.changes_arguments, _used_objects(function, body, node.func)))
+            return set()
+        found: set[str | None] = set()
+        for callee in _used_objects(function, body, node.func):
+            if isinstance(callee, FunctionType):
+                changed = self._changed(callee)
+                found |= {_root_name(value) for name, value in _named(node, callee)
+                          if name is None or name in changed} if changed else set()  # fmt: skip
+            elif self.changes_arguments(callee):
+                found |= set(map(_root_name, node.args))
+        return {name for name in found if name is not None}
+
+
+def _named(node: ast.Call, callee: FunctionType) -> list[tuple[str | None, ast.expr]]:
+    """Return a call's arguments by parameter; None for those of which it is open."""
+    every = list(inspect.signature(callee).parameters.values())
+    positional = [p.name for p in every if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    rest = next((p.name for p in every if p.kind is p.VAR_POSITIONAL), None)
+    found: list[tuple[str | None, ast.expr]] = []
+    is_open = False
+    for number, argument in enumerate(node.args):
+        is_open = is_open or isinstance(argument, ast.Starred)
+        value = argument.value if isinstance(argument, ast.Starred) else argument
+        name = positional[number] if number < len(positional) else rest
+        found.append((None if is_open else name, value))
+    return [*found, *((keyword.arg, keyword.value) for keyword in node.keywords)]
 
 
 def digest_of(value: Any) -> str:
@@ -119,26 +143,22 @@ def _used_objects(
     return found
 
 
-def _changes(node: ast.AST, parameters: set[str], own: set[str]) -> bool:
-    """Whether a node changes something that begins at a parameter.
+def _changed_name(node: ast.AST, own: Set[str]) -> str | None:
+    """Return the name at which something begins that a node changes.
 
     The containers of `*args` and `**keywords`, `own`, are the function's; what they hold is not.
     """
     match node:
-        case (
-            ast.Call(func=ast.Attribute(value=ast.Name(id=name)))
-            | ast.Subscript(value=ast.Name(id=name))
-            | ast.AugAssign(target=ast.Name(id=name))
-        ) if name in own:
-            return False
         case ast.Call(func=ast.Attribute(value=base, attr=name)) if name in MUTATORS:
-            return _root_name(base) in parameters
+            pass
         case ast.Subscript(value=base, ctx=ast.Store() | ast.Del()):
-            return _root_name(base) in parameters
-        case ast.AugAssign(target=ast.Name(id=name)):
-            return name in parameters
+            pass
+        case ast.AugAssign(target=ast.Name() as base):
+            pass
         case _:
-            return False
+            return None
+    is_own = isinstance(base, ast.Name) and base.id in own
+    return None if is_own else _root_name(base)
 
 
 def _root_name(node: ast.expr) -> str | None:

@@ -2,16 +2,37 @@
 
 import ast
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 from lmc.frontend.capture.emitter import kind_of
 from lmc.frontend.capture.members import Spread, no_spread
 from lmc.frontend.capture.nested import NestedPrograms
-from lmc.frontend.capture.store import cells_of
-from lmc.frontend.capture.values import Abstract, Known, has_states
-from lmc.ir.types import PY
+from lmc.frontend.capture.values import Abstract, Known, Plain, has_states
+from lmc.ir.core import Value
+from lmc.ir.types import INT, PY, TEXT
 
 Defaults = tuple[tuple[Abstract, ...], tuple[Abstract | None, ...]]
 """What parameters are bound to that a call leaves out: positional ones, and by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What an error says of a call: the function's name, how many keyword-only arguments."""
+
+    name: str
+    num_keywords: int
+
+    @property
+    def given(self) -> str:
+        """What stands behind the number of positional arguments."""
+        if not self.num_keywords:
+            return " were given"
+        plural = "" if self.num_keywords == 1 else "s"
+        return (
+            f" positional arguments (and {self.num_keywords} keyword-only argument{plural}) "
+            "were given"
+        )
 
 
 class Parameters(NestedPrograms):
@@ -24,14 +45,16 @@ class Parameters(NestedPrograms):
         keywords: dict[str, Abstract],
         defaults: Defaults,
         node: ast.AST,
+        called: str,
     ) -> dict[str, Abstract]:
-        """Return what each parameter is bound to."""
+        """Return what each parameter of the function of the name `called` is bound to."""
         positional = [*args.posonlyargs, *args.args]
         rest = len(positional) if args.vararg is not None else None
         given = dict(keywords)
         spread = given.pop("**", None)
-        wanted = [p for p in positional if p.arg not in given]
-        arguments = self._written_out(arguments, len(wanted), len(defaults[0]), rest, node)
+        wanted = [p.arg for p in positional if p.arg not in given]
+        call = Call(called, sum(p.arg in keywords for p in args.kwonlyargs))
+        arguments = self._written_out(arguments, wanted, defaults[0], rest, node, call)
         found: dict[str, Abstract] = {}
         for index, parameter in enumerate(positional):
             from_end = len(positional) - index
@@ -84,27 +107,89 @@ class Parameters(NestedPrograms):
             self.fail(node, f"'{name}' {what}", "check the call")
 
     def _written_out(
-        self, arguments: list[Abstract], wanted: int, optional: int, rest: int | None, node: ast.AST
+        self,
+        arguments: list[Abstract],
+        wanted: list[str],
+        optional: tuple[Abstract, ...],
+        rest: int | None,
+        node: ast.AST,
+        call: Call,
     ) -> list[Abstract]:
         """Return positional arguments without a list of unknown length among the first."""
         first = next((i for i, a in enumerate(arguments) if isinstance(a, Spread)), None)
         if first is None or (rest is not None and first >= rest):
             return arguments
-        spread = arguments[first]
+        spread, after = arguments[first], arguments[first + 1 :]
         assert isinstance(spread, Spread)
-        missing = wanted - len(arguments) + 1
-        if rest is not None or optional or not no_spread(arguments[first + 1 :]) or missing < 0:
+        most = len(wanted) - len(arguments) + 1
+        least = most if after else max(0, most - len(optional))
+        if rest is not None or (optional and after) or not no_spread(after) or most < 0:
             self.fail(node, "a starred argument of unknown length",
                       "pass the list itself, or write the arguments out")  # fmt: skip
-        kinds = [PY] * missing
-        items: list[Abstract]
+        names = wanted[first : first + most]
         if has_states(kind_of(spread.value)):
-            self.emit("val.unpack", [self.members(spread.value, node)], kinds, node)
-            items = [self.item(spread.value, Known(i), node) for i in range(missing)]
+            source, members = spread.value, self.members(spread.value, node)
         else:
-            made = self.emit("val.unpack", [self.read(spread.value, node)], kinds, node)
-            items = [self.borrowed(item, cells_of(spread.value)) for item in made]
-        return [*arguments[:first], *items, *arguments[first + 1 :]]
+            source = self.plain_call("list", [spread.value], node)
+            members = self.read(source, node)
+        length = self.emit("val.call", [members], [INT], node, callee="len")[0]
+        self._check_length(length, names[:least], most, len(arguments) - 1, node, call)
+        items = [self.item(source, Known(i), node) for i in range(least)]
+        for i in range(least, most):
+            default = optional[i - most]
+            has = self.compare(">", Plain(length), Known(i), node)
+            take = partial(self.item, source, Known(i), node)
+            items.append(self.choose(node, self.truth(has, node), take, partial(_same, default)))
+        return [*arguments[:first], *items, *after]
+
+    def _check_length(
+        self, length: Value, required: list[str], most: int, others: int, node: ast.AST, call: Call
+    ) -> None:
+        """Fail as Python does where a starred list has too few or too many items."""
+        few = [
+            f"{call.name}() missing {len(required) - n} required positional "
+            f"argument{'s' * (len(required) - n > 1)}: {_listed(required[n:])}"
+            for n in range(len(required))
+        ]
+        takes = str(most + others)
+        if len(required) < most:
+            takes = f"from {len(required) + others} to {takes}"
+        plural = "" if takes == "1" else "s"
+        head = self.constant(f"{call.name}() takes {takes} positional argument{plural} but ", node)
+        least = Known(len(required))
+
+        def too_few() -> None:
+            messages = self.constant(few, node)
+            text = self.emit("val.index", [messages, length], [PY], node)[0]
+            self.raise_new("TypeError", Plain(text), node)
+
+        def too_many() -> None:
+            given = self.read(self.binary("+", Plain(length), Known(others), node), node)
+            tail = self.constant(call.given, node)
+            shown = self.emit("val.call", [given], [TEXT], node, callee="str")[0]
+            text = self.emit("val.concat", [head, shown, tail], [TEXT], node)[0]
+            self.raise_new("TypeError", Plain(text), node)
+
+        if few:
+            is_few = self.truth(self.compare("<", Plain(length), least, node), node)
+            self.branch(node, is_few, too_few, lambda: None)
+        is_many = self.truth(self.compare(">", Plain(length), Known(most), node), node)
+        self.branch(node, is_many, too_many, lambda: None)
+
+    branch: Callable[..., None]
+    raise_new: Callable[[str, Abstract | None, ast.AST], None]
+
+
+def _same(value: Abstract) -> Abstract:
+    return value
+
+
+def _listed(names: list[str]) -> str:
+    """List names as Python's message of a call does."""
+    quoted = [f"'{name}'" for name in names]
+    if len(quoted) < 3:
+        return " and ".join(quoted)
+    return f"{', '.join(quoted[:-1])}, and {quoted[-1]}"
 
 
 def parameters_of(args: ast.arguments) -> list[ast.arg]:

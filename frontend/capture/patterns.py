@@ -1,11 +1,21 @@
 """match statements: patterns as conditions and bindings."""
 
 import ast
+import enum
 from collections.abc import Callable, Sequence
 
 from lmc.frontend.capture.emitter import kind_of
+from lmc.frontend.capture.members import Given
 from lmc.frontend.capture.statements import Statements
-from lmc.frontend.capture.values import Abstract, Builtin, Known, Plain, Tuple, has_states
+from lmc.frontend.capture.values import (
+    Abstract,
+    Builtin,
+    HostObject,
+    Known,
+    Plain,
+    Tuple,
+    has_states,
+)
 from lmc.ir.core import Value
 from lmc.ir.types import BOOL, DICT, INT, PY, list_of
 
@@ -67,8 +77,8 @@ class Patterns(Statements):
                 return self._matches(inner, subject)
             case ast.MatchOr(patterns=patterns):
                 return self._any(patterns, subject)
-            case ast.MatchClass(cls=cls, patterns=[] | [_], kwd_patterns=[]):
-                return self._of_class(cls, subject, pattern)
+            case ast.MatchClass():
+                return self._of_class(pattern, subject)
             case ast.MatchSequence(patterns=patterns):
                 return self._sequence(patterns, subject, pattern)
             case ast.MatchMapping():
@@ -85,16 +95,53 @@ class Patterns(Statements):
         found = self.choose(patterns[0], first, lambda: Known(True), rest)
         return self.truth(found, patterns[0])
 
-    def _of_class(self, cls: ast.expr, subject: Abstract, node: ast.MatchClass) -> Known | Plain:
-        found = self.expression(cls)
-        if not isinstance(found, Builtin) or found.name not in _CLASSES:
-            self.fail(node, "a match knows Python's plain classes only", ", ".join(_CLASSES))
-        made = self._instance(self.read(subject, node), found.name, node)
-        if not node.patterns:
-            return made
-        inner = node.patterns[0]
-        both = self.choose(node, made, lambda: self._matches(inner, subject), lambda: Known(False))
-        return self.truth(both, node)
+    def _of_class(self, node: ast.MatchClass, subject: Abstract) -> Known | Plain:
+        kind = self.expression(node.cls)
+        value = self.read(subject, node)
+        if isinstance(kind, HostObject) and isinstance(kind.obj, type):
+            found = self.matches(value, [self.class_callee(kind.obj, kind.name, node)], node)
+        elif isinstance(kind, Builtin) and kind.name in _CLASSES:
+            found = self._instance(value, kind.name, node)
+        else:
+            self.fail(node, "a match knows classes alone", ", ".join(_CLASSES))
+        for attribute, pattern in self._parts_of_class(kind, node):
+
+            def inner(attribute: str = attribute, pattern: ast.pattern = pattern) -> Abstract:
+                return self._matches(pattern, self._part_of(subject, attribute, pattern))
+
+            found = self.truth(self.choose(node, found, inner, lambda: Known(False)), node)
+        return found
+
+    def _parts_of_class(
+        self, kind: Abstract, node: ast.MatchClass
+    ) -> list[tuple[str, ast.pattern]]:
+        """Return the patterns of a class by attribute; "" stands for the subject itself."""
+        named = list(zip(node.kwd_attrs, node.kwd_patterns, strict=True))
+        if isinstance(kind, Builtin):
+            if named or len(node.patterns) > 1:
+                self.fail(node, f"a pattern of {kind.name} takes one part", "match it as a whole")
+            return [("", pattern) for pattern in node.patterns]
+        assert isinstance(kind, HostObject)
+        positional = getattr(kind.obj, "__match_args__", ())
+        if len(node.patterns) > len(positional):
+            self.fail(node, f"'{kind.name}' has {len(positional)} positional part(s)",
+                      "name the attributes")  # fmt: skip
+        parts = [*zip(positional, node.patterns, strict=False), *named]
+        known = fields_of(kind.obj)
+        for attribute, _ in parts:
+            if attribute not in known:
+                self.fail(node, f"'{attribute}' is no field of '{kind.name}'",
+                          f"match a field: {', '.join(known) or 'it has none'}")  # fmt: skip
+        return parts
+
+    def _part_of(self, subject: Abstract, attribute: str, node: ast.pattern) -> Abstract:
+        if not attribute:
+            return subject
+        place = ast.Attribute(Given(subject, node), attribute, ast.Load())
+        return self.load_attribute(subject, ast.copy_location(place, node))
+
+    class_callee: Callable[[type, str, ast.AST], str]
+    matches: Callable[[Value, list[str], ast.AST], Plain]
 
     def _instance(self, value: Value, name: str, node: ast.AST) -> Plain:
         operands = [value, self.constant(name, node)]
@@ -171,8 +218,10 @@ class Patterns(Statements):
                         self._bind(part, self.item(subject, self.expression(key), part))
                 if rest is not None:
                     self.assign_name(rest, self._rest_of_dict(keys, subject, pattern), pattern)
-            case ast.MatchClass(patterns=[inner]):
-                self._bind(inner, subject)
+            case ast.MatchClass(cls=cls) if _binds(pattern):
+                for attribute, part in self._parts_of_class(self.expression(cls), pattern):
+                    if _binds(part):
+                        self._bind(part, self._part_of(subject, attribute, part))
             case ast.MatchOr(patterns=[first, *others]) if any(map(_binds, pattern.patterns)):
                 rest_of: ast.pattern = ast.copy_location(ast.MatchOr(others), pattern)
                 if len(others) == 1:
@@ -212,6 +261,14 @@ class Patterns(Statements):
             operands = [made, self.read(self.expression(key), node)]
             made, _ = self.emit("val.mutate", operands, [DICT, PY], node, name="__delitem__")
         return self.derived(made, [subject])
+
+
+def fields_of(kind: type) -> list[str]:
+    """Return the attributes that every object of a class of data has."""
+    if issubclass(kind, enum.Enum):
+        return ["name", "value"]
+    found = getattr(kind, "__dataclass_fields__", None) or getattr(kind, "model_fields", None)
+    return list(found or getattr(kind, "_fields", ()))
 
 
 def _star_of(patterns: Sequence[ast.pattern]) -> int | None:

@@ -86,6 +86,7 @@ class PieceBuilder(Expressions):
 
     def word_call(self, word: str, node: ast.Call) -> Abstract:
         """Walk a call of one of the language's words."""
+        self.module.keep_place(node, self.frame.source)
         if word.endswith(("_begin", "_end")):
             role, _, kind = word.rpartition("_")
             self._named(word, (), node)

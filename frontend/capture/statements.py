@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from lmc.frontend.capture.assignment import Assignment
+from lmc.frontend.capture.emitter import is_state
 from lmc.frontend.capture.frame import MISSING
 from lmc.frontend.capture.recursion import NothingKnown
 from lmc.frontend.capture.store import Store
@@ -311,7 +312,18 @@ class Statements(Assignment):
         if isinstance(node.value, (ast.Yield, ast.YieldFrom)):
             self.give(node.value)
             return
-        self.walk(node.value)
+        if not self._opens_nothing(node.value):
+            self.walk(node.value)
+
+    def _opens_nothing(self, node: ast.expr) -> bool:
+        """Whether an expression is `s.user()` as a statement: a block that nobody enters."""
+        match node:
+            case ast.Call(
+                ast.Attribute(ast.Name() as value, "user" | "system" | "assistant"), [], []
+            ):
+                return is_state(self.expression(value))
+            case _:
+                return False
 
     def _stmt_FunctionDef(self, node: ast.FunctionDef) -> None:
         if node.decorator_list:

@@ -13,7 +13,8 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
+from enum import Enum
 from types import CellType, FunctionType, ModuleType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -52,6 +53,12 @@ class HostStandIns:
         call_host: bool = False,
     ) -> None:
         pure = {str(op.attributes["callee"]) for op in module.walk() if op.name == "host.pure"}
+        self._classes = {
+            name
+            for op in module.walk()
+            if op.name == "host.matches"
+            for name in op.attributes["classes"]  # type: ignore[union-attr]
+        }
         self.real: Host = dict(host)
         self.calls: list[str] = []
         self._words = (*WORDS, *words)
@@ -80,10 +87,14 @@ class HostStandIns:
         self._counts = Counter()
 
     def is_replaced(self, callee: str) -> bool:
-        """Whether a function is stood in for; builtins without effects and raising are not."""
+        """Whether a function is stood in for.
+
+        Builtins without effects are not, nor classes of exceptions and of data, and others that
+        the program tests for: the body names them for more than to call them.
+        """
         is_builtin = callee.startswith("builtins:")
         real = self.real[callee]
-        if isinstance(real, type) and issubclass(real, BaseException):
+        if callee in self._classes or (isinstance(real, type) and _is_named(real)):
             return False
         return not callee.startswith(OWN) and (not is_builtin or callee in self._noted)
 
@@ -164,6 +175,11 @@ class HostStandIns:
 
 
 _UNKNOWN = object()
+
+
+def _is_named(kind: type) -> bool:
+    """Whether the name of a class stands in conditions and handlers too, not in calls alone."""
+    return issubclass(kind, (BaseException, Enum)) or is_dataclass(kind)
 
 
 def _is_literal(kind: Any) -> bool:

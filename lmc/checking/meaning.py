@@ -111,6 +111,7 @@ class CheckedWalk(Walk):
         self.arms: set[tuple[Op, bool]] = set()
         self.groups: set[tuple[int, ...]] = set()
         self._max_steps = max_steps
+        self._stand_ins = host
 
     @property
     def steps(self) -> int:
@@ -119,9 +120,12 @@ class CheckedWalk(Walk):
 
     @property
     def noted_calls(self) -> list[str]:
-        """The calls of effectful host functions so far, as text."""
-        made = (shown_call(name, *given) for name, given in self.host_calls if is_noted(name))
-        return list(made)
+        """The calls of effectful host functions so far, as text; classes are not stood in for."""
+        return [
+            shown_call(name, *given)
+            for name, given in self.host_calls
+            if is_noted(name) and not isinstance(self._stand_ins.get(name), type)
+        ]
 
     def _op(self, op: Op, operands: list[Traced], frame: Any) -> list[Traced]:
         if self._ops > self._max_steps:

@@ -11,6 +11,9 @@ from lmc.runtime.executor.task import Scope, Task, open_frame
 from lmc.runtime.origins import Origin, item_of, join_origins, shape_of, value_origins
 
 MAX_CALL_DEPTH = 200
+SHALLOW_CALLS = 6
+"""Calls that are nested less deep begin at once."""
+
 VALUE_OPS = (
     "undefined", "concat", "format", "binary", "unary", "compare", "truth", "not", "index",
     "slice", "attr", "method", "call", "mutate", "list", "tuple", "set", "dict", "unpack",
@@ -155,12 +158,25 @@ def enter(task: Task, identity: tuple[tuple[str, ...], int]) -> None:
 
 
 def apply(task: Task) -> None:
-    """Run a helper function."""
+    """Run a helper function; a deep call waits until nothing else is ready.
+
+    Helpers that call themselves several times would else grow level by level, and the deepest
+    call, which may be one too many, would never be met.
+    """
     scope = task.frame.scope
     check_depth(scope)
-    inner = replace(scope, depth=scope.depth + 1)
-    arguments = [task.slot(position) for position in range(len(task.step.inputs))]
-    task.give_from(_open_function(task, arguments, inner))
+
+    def begin() -> None:
+        inner = replace(scope, depth=scope.depth + 1)
+        arguments = [task.slot(position) for position in range(len(task.step.inputs))]
+        results = _open_function(task, arguments, inner)
+        task.leave()
+        task.give_from(results)
+
+    if scope.depth < SHALLOW_CALLS:
+        begin()
+    else:
+        task.run.begin_later(task, begin)
 
 
 def _open_function(task: Task, arguments: list[Slot], scope: Scope) -> list[Slot]:
@@ -187,5 +203,5 @@ CONTROL_OPERATIONS: dict[str, Operation] = {
     "cf.for": Operation(for_loop, waits=(0,), is_open=True),
     "cf.while": Operation(while_loop, waits=(), is_open=True),
     "func.call": Operation(call, waits=(1,), ticks=1, is_open=True),
-    "func.apply": Operation(apply, waits=()),
+    "func.apply": Operation(apply, waits=(), is_open=True),
 }

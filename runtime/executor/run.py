@@ -4,7 +4,8 @@ import itertools
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from heapq import heappop, heappush
+from typing import TYPE_CHECKING, Any
 
 from lmc.errors import Cancelled, LmcError, RunError
 from lmc.ir.calls import CallUsage, GenCall, ScoreCall
@@ -18,8 +19,14 @@ from lmc.runtime.executor.slots import Failure, Order
 from lmc.runtime.origins import Origin
 from lmc.runtime.prompt_state import Lineage
 
+if TYPE_CHECKING:
+    from lmc.runtime.executor.task import Task
+
 HOST = object()
 """Stands among the open calls for a host function."""
+
+MANY_CALLS = 256
+"""Open calls that keep a run from beginning what it put off."""
 
 
 class Run:
@@ -72,6 +79,7 @@ class Run:
         self._orders: dict[int, Order] = {}
         self._sites: dict[int, str] = {}
         self._on_drained: Callable[[], None] | None = None
+        self._later: list[tuple[Order, int, Task, Callable[[], None]]] = []
 
     @property
     def num_open(self) -> int:
@@ -131,6 +139,18 @@ class Run:
         """End the run at once: a bug of ours, or a failure of the caller's own listener."""
         if self.on_abort is not None:
             self.on_abort(error)
+
+    def begin_later(self, task: "Task", begin: Callable[[], None]) -> None:
+        """Have a task begin once nothing is ready: the first in program order before others."""
+        heappush(self._later, (task.order, next(self._numbers), task, begin))
+
+    def begin_next(self) -> None:
+        """Begin what `begin_later` put off, if few calls are out."""
+        while self._later and self.num_open < MANY_CALLS:
+            _, _, task, begin = heappop(self._later)
+            if not self.is_closed and not task.is_beyond():
+                self.ready.append(partial(task.finish, begin))
+                return
 
     def _progress(self) -> None:
         if self.on_progress is not None and (self.failure is not None or self.frontier.is_empty):

@@ -20,7 +20,7 @@ class Session:
     """A loop and the jobs on it. Closing it cancels what still runs and ends the thread."""
 
     def __init__(self) -> None:
-        self.loop = Loop(self._find_stalled, self._crash)
+        self.loop = Loop(self._idle, self._crash)
         self.changed = threading.Condition()
         self._jobs: dict[Job, None] = {}
 
@@ -68,10 +68,12 @@ class Session:
         for listener in listeners:
             listener()
 
-    def _find_stalled(self) -> None:
-        """End jobs that wait for nothing: a bug, told instead of hanging."""
+    def _idle(self) -> None:
+        """Begin what was put off; end jobs that wait for nothing, which would be a bug."""
         for job in list(self._jobs):
-            if job.is_stalled:
+            job.run.begin_next()
+        for job in list(self._jobs):
+            if job.is_stalled and not self.loop.ready:
                 job.end(RuntimeError("internal error: the run waits for nothing"))
 
     def _crash(self, error: BaseException) -> None:

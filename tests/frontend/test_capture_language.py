@@ -34,7 +34,6 @@ BREAKS = {
     "written_small.lists_aliased": "this value may have been changed by another name",
     "written_small.type_tests": "cannot be captured",
     "written_values.byte_values": "has no form in a program",
-    "written_values.sort_keys": "max with a key takes one list here",
 }  # fmt: skip
 """Programs that capture refuses, and a part of what it says."""
 

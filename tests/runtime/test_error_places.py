@@ -1,6 +1,7 @@
 """Errors name the line that caused them and the prompt's end, wherever in a run it is."""
 
 import inspect
+from pathlib import Path
 
 import pytest
 
@@ -99,3 +100,72 @@ def test_an_error_tells_its_line_and_the_prompts_end(name, mode, run):
     assert caught.value.location.line == failing_line(where)
     assert caught.value.location.file.endswith("test_error_places.py")
     assert f"{end!r}"[1:-1] in (caught.value.hint or "")
+
+
+PLACED = lmc.gen("constant", type=int, max_tokens=1)  # constant
+LISTED = [
+    lmc.gen("listed", type=int, max_tokens=1),  # listed
+    "text",
+]
+
+
+def made(limit):
+    return lmc.gen("made", type=int, max_tokens=limit)  # made
+
+
+def appended(s, piece, other=lmc.gen("default", type=int, max_tokens=1)):  # noqa: B008  # default
+    s += "piece "
+    s += piece
+    s += other
+
+
+@lmc.function
+def of_a_line_before(s):
+    age = lmc.gen("age", type=int, max_tokens=1)  # line before
+    s += "Age: " + age
+
+
+@lmc.function
+def of_a_helper(s):
+    piece = made(1)
+    appended(s, piece)
+
+
+@lmc.function
+def of_a_default(s):
+    appended(s, "x")
+
+
+@lmc.function
+def of_a_constant(s):
+    s += "x" + PLACED
+
+
+@lmc.function
+def of_a_list(s):
+    for piece in LISTED:
+        s += piece
+
+
+@lmc.function
+def of_a_turn(s):
+    turn = lmc.user(
+        lmc.gen("turn", type=int, max_tokens=1)  # turn
+    )
+    s += turn
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("program", "mark"),
+    [
+        (of_a_line_before, "line before"), (of_a_helper, "made"), (of_a_default, "default"),
+        (of_a_constant, "constant"), (of_a_list, "listed"), (of_a_turn, "turn"),
+    ],
+)  # fmt: skip
+def test_a_generation_fails_where_it_was_written(program, mark, mode):
+    """An expression is told by its own place, wherever it is appended."""
+    with pytest.raises(RunError) as caught:
+        program.run(backend=lmc.Oracle(lambda *_: "1234567"), seed=1, mode=mode)
+    lines = Path(__file__).read_text().splitlines()
+    assert lines[caught.value.location.line - 1].endswith(f"# {mark}")

@@ -6,6 +6,7 @@ import pytest
 from manual_backend import Background, ManualBackend, executor_of
 from random_modules import random_module
 
+import lmc
 from lmc.codegen.lower import lower
 from lmc.errors import EngineError, LmcError, RunError
 from lmc.ir.interpreter import interpret
@@ -201,3 +202,54 @@ def test_loops_after_an_error_stop():
     backend.wait(1)[0].say("no number")
     with pytest.raises(RunError, match="int"):
         run.result()
+
+
+def grows(s, depth):
+    """Call itself from every branch, without an end."""
+    for child in s.fork(3):
+        child += f"{depth}" + lmc.gen("v", max_tokens=1)
+        grows(child, depth + 1)
+
+
+def asks_first(s, depth):
+    """Call itself from every branch once an answer is there, without an end."""
+    s += lmc.gen("v", max_tokens=1)
+    return 0 if s["v"] == "stop" else sum([asks_first(q, depth + 1) for q in s.fork(2)])
+
+
+@lmc.function
+def endless(s):
+    """A recursion that widens with each level."""
+    grows(s, 0)
+
+
+@lmc.function
+def endless_by_answers(s):
+    """The same, where each level needs an answer."""
+    return asks_first(s, 0)
+
+
+@pytest.mark.parametrize("program", [endless, endless_by_answers])
+@pytest.mark.parametrize("passes", ["", None])
+def test_a_recursion_that_widens_ends_at_the_depth_limit(program, passes):
+    """The deepest call is met first, so the limit is reached before the levels fill."""
+    options = {} if passes is None else {"passes": passes}
+    with pytest.raises(RunError, match="nested deeper than 200"):
+        program.run(backend=lmc.Oracle(), seed=1, timeout=60, **options)
+
+
+@lmc.function
+def leaves(s, depth: int):
+    """A recursion that widens and ends."""
+    return counted(s, depth)
+
+
+def counted(s, depth):
+    """Count leaves."""
+    s += lmc.gen("v", max_tokens=1)
+    return 1 if depth == 0 else sum([counted(q, depth - 1) for q in s.fork(2)])
+
+
+def test_a_deep_recursion_that_ends_is_whole():
+    """Calls that were put off all begin."""
+    assert leaves.run(depth=10, backend=lmc.Oracle(), seed=1).value == 1024
