@@ -389,6 +389,8 @@ def select(
     """
     if choices is None:
         raise UsageError("select needs choices", hint='select("name", choices=["a", "b"])')
+    if isinstance(choices, str):
+        raise UsageError("choices must be a list of str, not str", hint='choices=["a", "b"]')
     given = {"temperature": temperature, "choices_method": choices_method}
     params = {key: value for key, value in given.items() if value is not None}
     return ex.Select(name, list(choices), params)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass
 from enum import Enum
 from types import CellType, FunctionType, ModuleType
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, cast, get_args, get_origin, get_type_hints
 
 from lmc.checking.values import OWN, is_noted, shown_call
 from lmc.ir.core import Module
@@ -53,12 +53,8 @@ class HostStandIns:
         call_host: bool = False,
     ) -> None:
         pure = {str(op.attributes["callee"]) for op in module.walk() if op.name == "host.pure"}
-        self._classes = {
-            name
-            for op in module.walk()
-            if op.name == "host.matches"
-            for name in op.attributes["classes"]  # type: ignore[union-attr]
-        }
+        tests = [op.attributes["classes"] for op in module.walk() if op.name == "host.matches"]
+        self._classes = {str(name) for names in tests for name in cast("list[str]", names)}
         self.real: Host = dict(host)
         self.calls: list[str] = []
         self._words = (*WORDS, *words)
@@ -94,7 +90,7 @@ class HostStandIns:
         """
         is_builtin = callee.startswith("builtins:")
         real = self.real[callee]
-        if callee in self._classes or (isinstance(real, type) and _is_named(real)):
+        if callee in self._classes or (isinstance(real, type) and _is_named(cast(type[Any], real))):
             return False
         return not callee.startswith(OWN) and (not is_builtin or callee in self._noted)
 
@@ -177,7 +173,7 @@ class HostStandIns:
 _UNKNOWN = object()
 
 
-def _is_named(kind: type) -> bool:
+def _is_named(kind: type[Any]) -> bool:
     """Whether the name of a class stands in conditions and handlers too, not in calls alone."""
     return issubclass(kind, (BaseException, Enum)) or is_dataclass(kind)
 

@@ -86,3 +86,24 @@ def failed_call_met_by_what_goes(s, word: str):
     for q in s.fork(2):
         q += s.text()[-12:] + lmc.gen("x", max_tokens=2)
         q += str(int(word))
+
+
+@lmc.function
+def text_as_choices(s, words: str):
+    """A text where a list of choices belongs: its letters are none."""
+    s += "q" + lmc.select("a", words)
+
+
+def two(a, b):
+    """Join two texts."""
+    return a + b
+
+
+@lmc.function
+def starred_for_two(s, xs: list[str]):
+    """A list of any length for two parameters: a TypeError, which a handler takes."""
+    try:
+        return two(*xs)
+    except TypeError as error:
+        s += str(error)
+        return "type"
