@@ -144,11 +144,13 @@ class Displays(Members):
             return self.fresh(self.constant(constant, node))
         if None in node.keys:
             return self._merged_dict(node)
-        pairs = [
-            (self.expression(key), self.pack(self.expression(value), node))
+        walked = [
+            (self.expression(key), self.expression(value))
             for key, value in zip(node.keys, node.values, strict=True)
             if key is not None
         ]
+        values = self.packed_items([value for _, value in walked], node)
+        pairs = [(key, value) for (key, _), value in zip(walked, values, strict=True)]
         is_named = all(isinstance(k, Known) and type(k.value) is str for k, _ in pairs)
         is_record = is_named and len({kind_of(value) == OBJECT for _, value in pairs}) == 2
         kind = VOID if is_record else self._common_kind([value for _, value in pairs], node)

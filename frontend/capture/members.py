@@ -190,7 +190,8 @@ class Members(Environment):
 
     def dict_with(self, fields: dict[str, Abstract], node: ast.AST) -> Abstract:
         """Make a dict whose members stay known until it is changed."""
-        packed = {key: self.pack(value, node) for key, value in fields.items()}
+        items = self.packed_items(list(fields.values()), node)
+        packed = dict(zip(fields, items, strict=True))
         kind = self._common_kind(list(packed.values()), node)
         operands: list[Value] = []
         for key, value in packed.items():

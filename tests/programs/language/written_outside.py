@@ -201,3 +201,14 @@ def block_not_entered(s, a: str):
     s.user()
     s.user(a)
     s += lmc.gen("v", max_tokens=1)
+
+
+@lmc.function
+def pieces_by_key(s, key: str):
+    """Texts, turns and generations in one dict, of which one is taken."""
+    parts = {"a": lmc.user("x"), "b": "y", "": lmc.gen("t", max_tokens=1) + "z"}
+    s += "q"
+    if key in parts:
+        s += parts[key]
+    s += lmc.gen("w", max_tokens=1)
+    return s["w"]
