@@ -124,12 +124,12 @@ _lm.add(
     "value (str; a list of n for n > 1; parsed for type int/float/bool); the meta dict "
     "{finish_reason, matched_stop, complete, prompt_tokens, completion_tokens, token_ids, "
     "logprobs, and with log-probabilities those of call_meta} (a list of n for n > 1). Counts one "
-    "ordinal of its lineage.",
+    "ordinal of its lineage. `quiet`: streams do not show it, since the prompt goes on without it.",
     operands=(STATE,),
     rest=True,
     results=(STATE, None, META),
     required=("params", "dynamic"),
-    optional=("name",),
+    optional=("name", "quiet"),
 )
 _lm.add(
     "select",

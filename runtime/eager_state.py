@@ -122,6 +122,8 @@ class EagerState:
         attributes: dict[str, Any] = {"params": known, "dynamic": []}
         if part.name is not None:
             attributes["name"] = part.name
+        if isinstance(part, ex.Gen) and part.reasoning:
+            attributes["quiet"] = True
         try:
             made = self._step(op, *inputs, num_values=2, made=part.made, **attributes)
         except Exception:

@@ -449,6 +449,8 @@ class PieceBuilder(Expressions):
             dynamic.append("name")
         elif part.name is not None:
             attributes["name"] = part.name
+        if part.reasoning:
+            attributes["quiet"] = True
         params = dict(part.params)
         kind = TEXT if part.kind == "select" else _gen_type(params, dynamic)
         made = self.emit(

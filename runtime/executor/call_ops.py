@@ -73,9 +73,15 @@ def gen(task: Task) -> None:
 
     for sample, call in enumerate(calls):
         on_text = None
-        if sample == 0 and task.run.on_event is not None:
+        is_heard = task.run.on_event is not None and not _is_quiet(task)
+        if sample == 0 and is_heard:
             on_text = _speaker(task, state, params, call, untold)
         task.run.ask(call, task.order, partial(answered, sample), on_text)
+
+
+def _is_quiet(task: Task) -> bool:
+    """Whether a generation is not shown: only what is made of it stays in the prompt."""
+    return bool(task.step.attributes.get("quiet"))
 
 
 def _speaker(
@@ -140,7 +146,8 @@ def give_gen(
     if params.name is not None:
         after = after.set(params.name, value, origin, meta=meta).naming(name_origin(task))
         lineage = state.lineage
-        task.tell(partial(task.run.tell_variable, params.name, value, meta, lineage))
+        if not _is_quiet(task):
+            task.tell(partial(task.run.tell_variable, params.name, value, meta, lineage))
     if state.pin is not None:
         state.pin.used()
     task.give([after, value, meta], [None, origin, origin])
