@@ -5,10 +5,14 @@ it does not read (look-around at odd places, flags) or what is too large is not 
 """
 
 import time
+from functools import lru_cache
 from typing import Any
 
+from lmc.errors import ConstraintError
+
 MAX_PATTERN = 400
-MAX_FSM_STATES = 1500
+MAX_FSM_STATES = 400
+MAX_COMPILE_SECONDS = 0.3
 MAX_PAIRS = 20_000
 MAX_SECONDS = 1.0
 
@@ -31,9 +35,10 @@ def can_match_within(pattern: str, whole: str) -> bool | None:
     return None if searched is None else searched[0]
 
 
+@lru_cache(maxsize=64)
 def _machine(pattern: str) -> Any:
     """Return the automaton of a pattern, None where it is not read or too large."""
-    if len(pattern) > MAX_PATTERN:
+    if len(pattern) > MAX_PATTERN or not _is_small(pattern):
         return None
     import interegular
     from interegular.patterns import InvalidSyntax, Unsupported
@@ -43,6 +48,17 @@ def _machine(pattern: str) -> Any:
     except (InvalidSyntax, Unsupported, RecursionError, NotImplementedError):
         return None
     return machine if len(machine.states) <= MAX_FSM_STATES else None
+
+
+def _is_small(pattern: str) -> bool:
+    """Whether a pattern has few states: interegular builds its own without any limit."""
+    from lmc.ir.automata import compile_regex
+
+    try:
+        compile_regex(pattern, max_states=MAX_FSM_STATES, max_seconds=MAX_COMPILE_SECONDS)
+    except ConstraintError:
+        return False
+    return True
 
 
 def _search(one: Any, other: Any) -> tuple[bool, str] | None:

@@ -1,5 +1,6 @@
 """Rules on decode parameters: limits below constraints, what excludes or ignores what."""
 
+import time
 from collections.abc import Iterator, Mapping
 
 from lmc.errors import ConstraintError
@@ -18,6 +19,9 @@ from lmc.passes.lint.finding import (
 )
 
 DEFAULT_MAX_TOKENS = 128
+MAX_OVERLAP_SECONDS = 1.0
+"""Time for the pairs of one list of alternatives."""
+
 SAMPLING = ("top_p", "top_k", "min_p", "seed")
 """Parameters that decide between tokens, and nothing where the likeliest is taken."""
 
@@ -251,8 +255,11 @@ def _overlap(parts: list[str]) -> tuple[str, str, str] | None:
     """Return two of some alternatives with a text that both match."""
     from lmc.passes.lint.overlaps import overlap_example
 
+    deadline = time.thread_time() + MAX_OVERLAP_SECONDS
     pairs = [(one, other) for n, one in enumerate(parts) for other in parts[n + 1 :]]
     for one, other in sorted(pairs, key=lambda pair: pair[0] != pair[1]):
+        if time.thread_time() > deadline:
+            return None
         text = "" if one == other else overlap_example(one, other)
         if text is not None:
             return one, other, text
