@@ -78,7 +78,7 @@ class CompiledProgram(Runnable):
     def required_imports(self) -> list[str]:
         """Host functions and classes that must be importable, as 'module:qualname'."""
         callees = [name for name in self.plan.callees() if not name.startswith("builtins:")]
-        return [*callees, *self.plan.classes()]
+        return list(dict.fromkeys([*callees, *self.plan.classes()]))
 
     def check_imports(self) -> None:
         """Import the host functions that the program calls, and the classes that it makes.

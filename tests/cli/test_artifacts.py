@@ -251,3 +251,11 @@ def test_flipped_bytes_never_run(tmp_path: Path) -> None:
         )
         with pytest.raises(ArtifactError, match=r"judge\.lmc"):
             lmc.load(path)
+
+
+def test_a_class_that_is_made_and_tested_for_is_needed_once() -> None:
+    """What must be importable is told without repeats."""
+    path = Path(__file__).resolve().parent.parent / "programs" / "language" / "written_outside.py"
+    program = load_programs(path)["classes_matched"].compile(Oracle())
+    needed = ["written_outside:Person", "written_outside:Worker"]
+    assert sorted(program.required_imports) == needed
