@@ -1,5 +1,6 @@
 """More faults of capture and of eager mode."""
 
+from dataclasses import replace
 from typing import Any
 
 import lmc.frontend.capture.states
@@ -136,7 +137,6 @@ def has_captured_as_its_contrary(patch: Any) -> None:
 @fault
 def places_captured_one_line_late(patch: Any) -> None:
     """Ops have the place of the next line."""
-    from dataclasses import replace
 
     def edit(function: Function, block: Block, op: Op) -> None:
         if op.location is not None:
@@ -253,9 +253,9 @@ def eager_generation_keeps_its_parameters(patch: Any) -> None:
     """Stop strings of one generation hold for those that set none."""
     last: dict[str, Any] = {}
 
-    def call(original: Any, self: EagerState, op: str, name: Any, params: Any, *rest: Any) -> Any:
-        last.update({key: value for key, value in params.items() if key == "stop"})
-        return original(self, op, name, {**last, **params}, *rest)
+    def call(original: Any, self: EagerState, op: str, part: Any, *rest: Any) -> Any:
+        last.update({key: value for key, value in part.params.items() if key == "stop"})
+        return original(self, op, replace(part, params={**last, **part.params}), *rest)
 
     wrapped(patch, EagerState, "_call", call)
 
@@ -281,7 +281,6 @@ def eager_errors_have_no_place(patch: Any) -> None:
 @fault
 def eager_errors_at_the_call(patch: Any) -> None:
     """Steps are placed at the first line of the file."""
-    from dataclasses import replace
 
     def locate(original: Any, self: Any) -> Any:
         place = original(self)
