@@ -20,7 +20,7 @@ from typing import (
     overload,
 )
 
-from lmc.errors import UsageError
+from lmc.errors import UsageError, WordError
 from lmc.frontend.schema import type_text
 from lmc.frontend.turns import (
     assistant as assistant,
@@ -109,8 +109,11 @@ def _named(function: Callable[P, R]) -> Callable[P, R]:
         for key in params:
             if key not in known:
                 message, hint = ex.unknown_parameter(function.__name__, key, known)
-                raise UsageError(message, hint=hint)
-        return function(*args, **params)
+                raise WordError(message, hint=hint)
+        try:
+            return function(*args, **params)
+        except UsageError as error:
+            raise WordError(error.message, hint=error.hint) from error
 
     return call
 

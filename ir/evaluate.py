@@ -75,6 +75,19 @@ def _listed(function: Callable[..., Any]) -> Callable[..., list[Any]]:
     return lambda *args, **keywords: list(function(*args, **keywords))
 
 
+def _starred(value: Any, least: int) -> list[Any]:
+    """Return the items that targets with a star among them take apart; `least` are needed."""
+    try:
+        items = list(value)
+    except TypeError:
+        raise TypeError(f"cannot unpack non-iterable {type(value).__name__} object") from None
+    if len(items) < least:
+        raise ValueError(
+            f"not enough values to unpack (expected at least {least}, got {len(items)})"
+        )
+    return items
+
+
 def _range(*args: int) -> list[int]:
     span = range(*args)
     if len(span) > MAX_ITEMS:
@@ -95,7 +108,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     **CLASSES,
     "len": len, "abs": abs, "min": min, "max": max, "sum": sum, "sorted": sorted,
     "round": round, "any": any, "all": all, "repr": repr, "ord": ord, "chr": chr,
-    "range": _range, "enumerate": _listed(enumerate), "zip": _listed(zip),
+    "range": _range, "starred": _starred, "enumerate": _listed(enumerate), "zip": _listed(zip),
     "reversed": _listed(reversed), "isinstance": _isinstance,
     "json.loads": json.loads, "json.dumps": json.dumps,
     "re.search": re.search, "re.match": re.match, "re.fullmatch": re.fullmatch,

@@ -174,7 +174,7 @@ def _rearranged(callee: str, operands: Sequence[Traced], values: list[Any]) -> T
         return None
     first, shape, made = sequences[0], operands[0].calls, values[0]
     match callee, len(operands):
-        case "list" | "tuple", 1:
+        case ("list" | "tuple", 1) | ("starred", 2):
             return Traced(made, shape, dict(enumerate(first)))
         case "reversed", 1:
             return Traced(made, shape, dict(enumerate(reversed(first))))

@@ -9,7 +9,7 @@ from lmc.ir.interpreter_demand import Traced, join_prompts, union
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.ir.media import load_content
 from lmc.ir.target import Target
-from lmc.ir.turns import default_turns
+from lmc.ir.turns import default_turns, nested_turn
 
 MAX_CHILDREN = 65_536
 
@@ -40,11 +40,13 @@ def _append(target: Target, prompt: Prompt, kind: str, text: str) -> Prompt:
             f"model '{target.name}' has no chat template, so it has no role '{text}'",
             hint="write the prompt without roles, or choose an instruct model",
         )
+    index = prompt.open_index
+    if kind == "begin" and index is not None:
+        raise nested_turn(text, prompt.turns[index].role)
     if kind == "begin":
         before = () if prompt.turns else default_turns(template, tokenizer, text, len(prompt.text))
         pieces = template.begin(text, is_first=not prompt.turns)
         return prompt.append_pieces(pieces, tokenizer).open_turn(text, before)
-    index = prompt.open_index
     if index is None or prompt.turns[index].role != text:
         opened = "none is" if index is None else f"that of '{prompt.turns[index].role}' is"
         raise RunError(

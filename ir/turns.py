@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from lmc.errors import LowerError
+from lmc.errors import LowerError, RunError
 from lmc.ir.media import Content, turn_content
 from lmc.ir.target import ChatTemplate, Piece, Tokenizer
 
@@ -35,6 +35,14 @@ def contents(
         for turn in turns
         if turn.end is not None
     ]
+
+
+def nested_turn(role: str, opened: str) -> RunError:
+    """Return the error of a turn that begins while another is open."""
+    return RunError(
+        f"a turn of '{role}' cannot begin within that of '{opened}'",
+        hint=f"close the turn of '{opened}' first",
+    )
 
 
 def default_turns(

@@ -182,6 +182,8 @@ def __getattr__(name: str) -> Any:
         return import_module("lmc.compiler").compile_program
     if name == "check":
         return import_module("lmc.checking.program").check_program
+    if name in ("api", "lang", "test", "utils"):
+        return import_module(f"lmc.{name}")  # modules of the reference frontend
     if name == "lint":
         return import_module("lmc.linting.program").lint_program
     if name not in __all__:

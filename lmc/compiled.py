@@ -1,6 +1,7 @@
 """CompiledProgram: what compiling gives; runs, saves to an artifact, loads from one."""
 
 import shlex
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -169,11 +170,21 @@ class CompiledProgram(Runnable):
         ops = sum(1 for _ in self.module.walk())
         what = f"{self.name}{self.__signature__} for {self.model_name}"
         lines = [f"wrote {path}: {what}, {ops} ops, {size:,} bytes"]
-        needed = self.required_imports
+        needed = [name for name in self.required_imports if _package(name) != "lmc"]
+        where = "from any folder"
         if needed:
             lines.append(f"needs when it runs, importable: {', '.join(needed)}")
-        lines.append(f"next: `lmc run {shlex.quote(str(path))}` runs it, from any folder")
+            standard = sys.stdlib_module_names
+            modules = {n.split(":")[0]: None for n in needed if _package(n) not in standard}
+            if modules:
+                where = f"where {', '.join(modules)} can be imported: beside it, or installed"
+        lines.append(f"next: `lmc run {shlex.quote(str(path))}` runs it, {where}")
         return lines
+
+
+def _package(name: str) -> str:
+    """Return the package of 'module:qualname'."""
+    return name.split(":")[0].split(".")[0]
 
 
 def load(path: str | Path, name: str | None = None) -> CompiledProgram:

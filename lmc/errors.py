@@ -112,6 +112,13 @@ class AppendError(RunError, TypeError):
     """Something that cannot be appended to a prompt."""
 
 
+class WordError(RunError, UsageError):
+    """A word of the language used wrongly, where Python itself meets it: in eager mode.
+
+    A program's `except RunError` catches it there as in compiled mode.
+    """
+
+
 class EngineError(LmcError):
     """The engine could not serve a request (too long for the pool, cancelled, ...)."""
 

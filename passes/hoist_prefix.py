@@ -221,7 +221,8 @@ class _Hoister:
         state = root.result
         while (found := self._next_head(block, root, state)) is not None:
             op, head = found
-            if head.kind == "end" and _open_role(root, pieces) != head.text:
+            opened = _open_role(root, pieces)
+            if (head.kind == "end" and opened != head.text) or (head.kind == "begin" and opened):
                 break  # it fails, at its own line
             pieces.append((head, "hoisted" in op.attributes))
             op.operands[0] = state

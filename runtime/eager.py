@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from lmc.codegen.plan import Step
-from lmc.errors import LmcError, RunError, UsageError
+from lmc.errors import LmcError, RunError, UsageError, WordError
 from lmc.ir import expressions as ex
 from lmc.ir.caught import as_raised, told_error
 from lmc.ir.location import OWN_PACKAGES, Instruction, Location, span_of
@@ -50,6 +50,7 @@ class EagerRun:
         self.folder = folder
         self._num_ops = 0
         self.read_origins: list[Origin | None] = []
+        self.interrupted: KeyboardInterrupt | None = None
 
     def locate(self) -> Location | None:
         """Return the line of the user's source that is being run."""
@@ -110,6 +111,9 @@ class EagerRun:
         return as_raised(error) if self.is_in_try() else error
 
     def _check(self) -> None:
+        if self.interrupted is not None:
+            # A bare `except` of the body has caught it: the run goes on nowhere.
+            raise self.interrupted
         try:
             self.job.check()
         except Exception as error:
@@ -121,8 +125,13 @@ class EagerRun:
 
     def wait(self, slot: Slot) -> Any:
         """Wait for a value; what failed is raised here."""
+        if self.interrupted is not None:
+            raise self.interrupted
         try:
             self.job.wait_for(slot)
+        except KeyboardInterrupt as error:
+            self.interrupted = error
+            raise
         except Exception as error:
             raise self._ended(error) from None
         if slot.failure is not None:
@@ -194,7 +203,7 @@ class Context:
             told = told_error(error) or told
             if told is None:
                 told = RunError(f"{type(error).__name__}: {error}")
-            if type(told) is UsageError and told.location is None:
+            if type(told) in (UsageError, WordError) and told.location is None:
                 # A word of the language that the body used wrongly: an error of its run.
                 told = RunError(told.message, hint=told.hint)
             if told.location is None:
@@ -306,6 +315,8 @@ class EagerRunner(Runner):
         with kept(self.sessions) as session:
             body = self._open(session, given)
             value = body.call(args)
+            if body.run.interrupted is not None:
+                raise body.run.interrupted
             return body.run.finish(body.root.handle, value)
 
     def starter(self, args: Mapping[str, Any], instance: Instance) -> Start:

@@ -196,7 +196,7 @@ def _rearranged(
         return None
     first, shape = _items(values[0], origins[0]), shape_of(origins[0])
     match callee, len(values):
-        case "list" | "tuple", 1:
+        case ("list" | "tuple", 1) | ("starred", 2):
             return _arranged(first, shape)
         case "reversed", 1:
             return _arranged(first[::-1], shape)

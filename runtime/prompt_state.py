@@ -15,7 +15,7 @@ from lmc.ir.calls import GenResult
 from lmc.ir.expressions import HIDDEN, NO_VALUE, NO_VALUE_HINT, shown_names
 from lmc.ir.media import MARK, Content
 from lmc.ir.target import Piece, Target
-from lmc.ir.turns import Turn, contents, default_turns
+from lmc.ir.turns import Turn, contents, default_turns, nested_turn
 from lmc.runtime.encodings import Encodings, encodings_of
 from lmc.runtime.origins import Origin, join_origins, of_items
 from lmc.runtime.runs import Run, Text
@@ -128,7 +128,10 @@ class PromptState:
         )
 
     def begin(self, role: str) -> "PromptState":
-        """Open a turn."""
+        """Open a turn; raises RunError where one is open."""
+        index = self._open_turn()
+        if index is not None:
+            raise nested_turn(role, self.turns[index].role)
         template, tokenizer = self._template(role), self.target.tokenizer
         turns = self.turns or default_turns(template, tokenizer, role, self.text_len)
         state = self._append(template.begin(role, is_first=not self.turns))

@@ -18,7 +18,7 @@ from lmc.frontend.capture.values import (
     has_states,
 )
 from lmc.ir.core import Value
-from lmc.ir.types import BOOL, DICT, FLOAT, INT, PY, TEXT
+from lmc.ir.types import BOOL, DICT, FLOAT, INT, PY, TEXT, list_of
 
 REBINDING = (TEXT, INT, FLOAT, BOOL)
 
@@ -119,6 +119,9 @@ class Assignment(Calls):
             self.fail(node, "states cannot be unpacked with a star", "use indexing")
         content = self.read(value, node)
         nothing = self.constant(None, node)
+        kind = content.type if content.type.name == "list" else list_of(PY)
+        operands = [content, self.constant(head + tail, node)]
+        content = self.emit("val.call", operands, [kind], node, callee="starred")[0]
         owners = cells_of(value)
 
         def cut(start: int, stop: int | None) -> Value:

@@ -50,7 +50,7 @@ WORDS = {
 OWN_BUILTINS = ("map", "filter", "next", "iter", "print", "divmod", "pow", "callable", "type")
 
 
-UNNAMED = {"type name", "dict.fromkeys"}
+UNNAMED = {"type name", "dict.fromkeys", "starred"}
 """Functions of the IR that no name of Python leads to."""
 
 

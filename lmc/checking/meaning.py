@@ -24,6 +24,10 @@ _RAISED = re.compile(r"(?P<host>.* raised )?(?P<kind>[A-Za-z_]\w*(?:Error|Except
 _TAIL = re.compile(r"the prompt ends in (.*)")
 
 
+MAX_TOKENS = 100_000
+"""Tokens in the contexts of all calls: a loop whose prompt grows takes ever longer per trip."""
+
+
 class TooLong(Exception):
     """A run takes more steps than it may."""
 
@@ -111,6 +115,7 @@ class CheckedWalk(Walk):
         self.arms: set[tuple[Op, bool]] = set()
         self.groups: set[tuple[int, ...]] = set()
         self._max_steps = max_steps
+        self._num_tokens = self._num_counted = 0
         self._stand_ins = host
 
     @property
@@ -130,10 +135,18 @@ class CheckedWalk(Walk):
     def _op(self, op: Op, operands: list[Traced], frame: Any) -> list[Traced]:
         if self._ops > self._max_steps:
             raise TooLong(f"more than {self._max_steps} steps")
+        self._count_tokens()
         if op.name == "lm.group" and isinstance(operands[0].value, Prompt):
             tokenizer = self._target.tokenizer
             self.groups.add(operands[0].value.options(tokenizer, [""])[0])
         return super()._op(op, operands, frame)
+
+    def _count_tokens(self) -> None:
+        made = self._model.made
+        self._num_tokens += sum(len(call.context) for call, _ in made[self._num_counted :])
+        self._num_counted = len(made)
+        if self._num_tokens > MAX_TOKENS:
+            raise TooLong(f"more than {MAX_TOKENS} tokens in the contexts of its calls")
 
     def _if(self, op: Op, operands: list[Traced], frame: Any) -> list[Traced]:
         condition = operands[0].value

@@ -33,5 +33,8 @@ class Instance:
     timeout: float | None = None
 
     def __post_init__(self) -> None:
-        if self.timeout is not None and not self.timeout > 0:
-            raise UsageError(f"timeout must be above 0 seconds, not {self.timeout!r}")
+        given = self.timeout
+        if given is None:
+            return
+        if isinstance(given, bool) or not isinstance(given, (int, float)) or not given > 0:
+            raise UsageError(f"timeout must be a number of seconds above 0, not {given!r:.80}")

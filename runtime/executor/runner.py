@@ -202,8 +202,8 @@ class Runner:
         An error in the batch stands for wrong arguments: it is the outcome of that instance.
         """
         most = self.max_concurrent if limit is None else limit
-        if most < 1:
-            raise UsageError(f"limit must be at least 1, not {most}")
+        if isinstance(most, bool) or not isinstance(most, int) or most < 1:
+            raise UsageError(f"num_threads must be a number from 1, not {most!r:.80}")
         starts = (
             self._start_of(
                 args,

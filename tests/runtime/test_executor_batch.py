@@ -109,7 +109,7 @@ def test_wrong_arguments_in_a_batch_are_told():
     executor = executor_of(ECHO, Oracle())
     with pytest.raises(UsageError, match="needs a value for 'x'"):
         list(executor.run_many("main", [{"x": "a"}, {}], seed=0))
-    with pytest.raises(UsageError, match="limit must be at least 1"):
+    with pytest.raises(UsageError, match="num_threads must be a number from 1"):
         list(executor.run_many("main", [], seed=0, limit=0))
     assert list(executor.run_many("main", [], seed=0)) == []
 

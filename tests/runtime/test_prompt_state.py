@@ -56,6 +56,10 @@ def step(draw, target, state, prompt):
             return state.control_token("<|im_end|>"), prompt.append_ids((token_id,), "<|im_end|>")
         case "begin":
             role = draw.choice(ROLES)
+            if prompt.open_index is not None:
+                with pytest.raises(RunError, match="cannot begin within"):
+                    state.begin(role)
+                return state, prompt
             pieces = template.begin(role, is_first=not prompt.turns)
             given = (template, tokenizer, role, len(prompt.text))
             before = () if prompt.turns else default_turns(*given)

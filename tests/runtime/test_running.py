@@ -210,7 +210,7 @@ def test_a_time_limit_names_the_seconds_and_what_was_waited_for(mode):
     assert not [ticket for ticket in backend.open if not ticket.is_cancelled]
     handle = forever.run(backend=backend, timeout=0.3, stream=True, mode=mode)
     assert handle.error().message == "the run took longer than 0.3 s"
-    with pytest.raises(UsageError, match="timeout must be above 0"):
+    with pytest.raises(UsageError, match="timeout must be a number of seconds above 0"):
         forever.run(backend=backend, timeout=0, mode=mode)
     assert forever.run(backend=Oracle(), timeout=30, mode=mode).text().startswith("Go ")
     wait_until(lambda: not threads("lmc-"))

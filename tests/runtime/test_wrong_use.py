@@ -170,3 +170,78 @@ def test_misspelt_name_of_a_script_is_told_once(mode, script, told):
 def test_scripts_of_several_programs_are_left_alone(mode, script):
     """A name that is like none, or like one that is answered, may be another program's."""
     scripted.run(backend=lmc.Oracle(script), mode=mode)
+
+
+@lmc.function
+def warmed(s, heat: float):
+    try:
+        s += "a" + lmc.gen("x", temperature=heat, max_tokens=3)
+    except lmc.errors.RunError as error:
+        return f"caught: {error}"
+    return s["x"]
+
+
+@lmc.function
+def nested(s):
+    with s.user():
+        s += "a"
+        with s.assistant():
+            s += "b"
+
+
+@lmc.function
+def unclosed(s):
+    s += lmc.user_begin() + "a"
+    s += lmc.assistant_begin() + "b" + lmc.gen("x", max_tokens=2)
+
+
+def test_a_wrong_value_that_is_computed_is_caught_alike(mode):
+    run = warmed.run(heat=-1.0, backend=lmc.Oracle(), mode=mode)
+    assert run.value == "caught: temperature must be a number of at least 0, not -1.0"
+    run = warmed.run(heat=0.5, backend=lmc.Oracle(), seed=1, mode=mode)
+    assert run.value == run["x"]
+
+
+@pytest.mark.parametrize("program", [nested, unclosed])
+def test_a_turn_within_a_turn_is_told_at_its_line(program, mode):
+    with pytest.raises(LmcError, match="'assistant' cannot begin within that of 'user'") as caught:
+        program.run(backend=lmc.Oracle(), mode=mode)
+    assert "assistant" in caught.value.location.text
+
+
+@pytest.mark.parametrize("timeout", ["1", True, 0, -1, [2]])
+def test_a_wrong_time_limit_is_told(timeout, mode):
+    with pytest.raises(UsageError, match="timeout must be a number of seconds above 0"):
+        nested.run(backend=lmc.Oracle(), timeout=timeout, mode=mode)
+
+
+@lmc.function
+def stubborn(s, trips: int):
+    for _ in range(trips):
+        try:
+            s += "a" + lmc.gen("x", max_tokens=3)
+        except:  # noqa: E722
+            s += "!"
+
+
+def test_an_interrupt_is_not_caught_by_a_bare_except(monkeypatch):
+    """The first one ends the run, whatever the body catches."""
+    from lmc.runtime.executor.session import Job
+
+    waits = []
+
+    def interrupted(job, slot):
+        waits.append(slot)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Job, "wait_for", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        stubborn.run(trips=50, backend=lmc.Oracle(), mode="eager")
+    assert len(waits) == 1
+
+
+def test_modules_of_the_reference_frontend_are_attributes():
+    assert lmc.lang.choices.token_length_normalized is lmc.token_length_normalized
+    assert lmc.lang.global_config.global_config is lmc.global_config
+    with pytest.raises(AttributeError, match=r"lmc\.lang"):
+        _ = lmc.lang.nothing

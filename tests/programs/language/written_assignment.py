@@ -249,3 +249,15 @@ def star_lists(s, xs: list[int], ys: list[int]):
     unique = {*xs, *ys}
     s += str(len(unique))
     return both, sorted(unique), [*"ab"], (*xs, *ys)
+
+
+@lmc.function
+def starred_ends(s, xs: list[str]):
+    s += "Words: " + lmc.gen("words", max_tokens=4)
+    try:
+        first, *middle, last = xs
+        head, *rest = s["words"].split()
+    except ValueError as error:
+        s += f" ({error})"
+        return str(error)
+    return first, middle, last, head, rest
