@@ -103,7 +103,8 @@ class _Liveness:
         """Mark everything that the roots of a function demand."""
         for op in block.walk():
             if self.is_checked(op):
-                self._demand(op.operands[1])
+                for value in op.operands[1:]:
+                    self._demand(value)
                 owner = self.facts.owners[self.facts.blocks[op]]
                 if owner is not None:
                     self._demand(owner)
