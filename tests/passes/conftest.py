@@ -122,12 +122,11 @@ class Scope:
     values: list[Value]
     bools: list[Value]
     effect: Value
-    turns: dict[Value, str] = field(default_factory=dict)
 
     def inner(self) -> "Scope":
         return Scope(
             list(self.states), list(self.texts), list(self.values), list(self.bools),
-            self.effect, dict(self.turns),
+            self.effect,
         )  # fmt: skip
 
 
@@ -234,8 +233,6 @@ class ProgramMaker:
         index = self._draw.randrange(len(scope.states))
         old = scope.states[index]
         new = step(old)
-        if old in scope.turns:
-            scope.turns[new] = scope.turns[old]
         if self._draw.random() < 0.9:
             scope.states[index] = new
         else:
@@ -246,19 +243,11 @@ class ProgramMaker:
         old = scope.states[index]
         if self._draw.random() < 0.3:
             new = b.control(old, "<|m|>")
-        elif old in scope.turns:
-            new = b.end(old, scope.turns[old])
-            scope.states[index] = new
-            return
         else:
+            # Closed at once: a turn that begins within another is an error.
             role = self._draw.choice(("user", "assistant", "system"))
-            new = b.begin(old, role)
-            scope.states[index] = new
-            scope.turns[new] = role
-            return
+            new = b.end(b.extend(b.begin(old, role), self._text(b, scope)), role)
         scope.states[index] = new
-        if old in scope.turns:
-            scope.turns[new] = scope.turns[old]
 
     def _gen(self, b: Builder, scope: Scope, depth: int) -> None:
         params: dict[str, object] = {}
@@ -413,7 +402,6 @@ class ProgramMaker:
             if prefix is not None:
                 text = self._draw.choice(("tip ", "tip abc", "tip "))
                 inner.states[0] = nested.extend(inner.states[0], text)
-                inner.turns.clear()
             self._block(nested, inner, depth + 1, self._draw.randint(0, 4))
             ends.append((block, inner))
         for block, inner in ends:
@@ -460,7 +448,6 @@ class ProgramMaker:
             inner.states.append(item)
         else:
             (inner.texts if kind == TEXT else inner.values).append(item)
-        inner.turns.clear()
         self._block(nested, inner, depth + 1, self._draw.randint(1, 4))
         following = number if self._draw.random() < 0.5 else nested.binary("+", number, 1)
         go_on = nested.const(True) if self._draw.random() < 0.7 else self._condition(nested, inner)
@@ -516,7 +503,6 @@ class ProgramMaker:
                 child = b.control(child, "<|m|>")
         inner = scope.inner()
         inner.states = [child]
-        inner.turns.clear()
         self._block(b, inner, depth + 1, self._draw.randint(0, 4))
         scope.effect = inner.effect
         return inner.states[0]
