@@ -333,7 +333,8 @@ def _joined_type(value: Value) -> Type:
 
 def _absent(value: Value, emitter: Emitter, node: ast.AST) -> Value:
     """Return what stands for a value on the path that does not make it; nobody reads it."""
-    absent = Known(False) if value.type == BOOL else Undefined("an expression")
+    # None, since a path that packs the whole into a tuple would fail on an undefined value.
+    absent = Known(False) if value.type == BOOL else Known(None)
     return emitter.raw(absent, node)
 
 
