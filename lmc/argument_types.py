@@ -32,13 +32,13 @@ def check_arguments(
         if not suits(declared, value):
             kind = type(value).__name__
             raise UsageError(
-                f"{place}program '{name}': argument '{key}' must be {shown(declared)}, "
+                f"{place}program '{name}': argument '{key}' must be {shown_type(declared)}, "
                 f"not {kind}: {value!r:.60}",
                 hint="give another value, or change the annotation",
             )
 
 
-def shown(declared: Any) -> str:
+def shown_type(declared: Any) -> str:
     """Return an annotation as it is written in source."""
     return declared if isinstance(declared, str) else inspect.formatannotation(declared)
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from lmc.argument_types import shown_type
 from lmc.codegen.signature import annotation_of
 from lmc.errors import UsageError
 from lmc.running import bind_arguments
@@ -159,11 +160,6 @@ def _is_plain_text(parameter: inspect.Parameter) -> bool:
     empty = inspect.Parameter.empty
     is_text = parameter.default is empty or isinstance(parameter.default, str)
     return parameter.annotation is empty and is_text
-
-
-def shown_type(declared: Any) -> str:
-    """Return an annotation as it is written in source."""
-    return declared if isinstance(declared, str) else inspect.formatannotation(declared)
 
 
 def fits(declared: Any, value: Any) -> bool:

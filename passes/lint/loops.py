@@ -38,7 +38,7 @@ def _is_never_run(loop: Op, context: Context) -> bool:
     condition = loop.blocks[0].terminator.operands[0]
     first = next((op for op in loop.blocks[0].ops if op.name == "cf.if"), None)
     never = first is not None and _constant_truth(first.operands[0], context) is False
-    return never or _is_false(condition, context, set())
+    return never or _is_always(False, condition, context, set())
 
 
 ENDLESS = {"itertools:count": 9, "itertools:cycle": 1, "itertools:repeat": 1}
@@ -54,7 +54,7 @@ def endless_items(context: Context) -> Iterator[Finding]:
         given = len(source.operands) - (source.name == "host.call")
         if given > ENDLESS.get(str(source.attributes["callee"]), -1):
             continue
-        if _is_true(op.blocks[0].terminator.operands[0], context, set()):
+        if _is_always(True, op.blocks[0].terminator.operands[0], context, set()):
             yield found(
                 UNBOUNDED_LOOP, op.location, "this loop goes over items without end",
                 "leave it with break or return, or loop over range(...)",
@@ -78,7 +78,7 @@ class _Outcomes:
 
 def _outcomes(condition: Value, loop: Op, context: Context) -> _Outcomes:
     made = _Outcomes()
-    made.is_always_true = _is_true(condition, context, set())
+    made.is_always_true = _is_always(True, condition, context, set())
     inside = _values_within(loop.blocks[0])
     kinds = _changing(condition, loop, inside, context)
     made.is_fixed = not made.is_always_true and not kinds
@@ -86,46 +86,27 @@ def _outcomes(condition: Value, loop: Op, context: Context) -> _Outcomes:
     return made
 
 
-def _is_true(value: Value, context: Context, seen: set[Value]) -> bool:
-    """Whether a condition is True on every path."""
-    if value in seen:
+def _is_always(wanted: bool, value: Value, context: Context, seen: set[tuple[bool, Value]]) -> bool:
+    """Whether a condition is `wanted` on every path; what is in `seen` is being found out."""
+    if (wanted, value) in seen:
         return True
-    seen.add(value)
+    seen.add((wanted, value))
     op = context.facts.op_of(value)
     if op is None:
         return False
     index = op.results.index(value)
     match op.name:
         case "val.const":
-            return bool(op.attributes["value"])
+            return bool(op.attributes["value"]) == wanted
         case "val.truth":
-            return _is_true(op.operands[0], context, seen)
+            return _is_always(wanted, op.operands[0], context, seen)
         case "val.not":
-            return _is_false(op.operands[0], context, seen)
+            return _is_always(not wanted, op.operands[0], context, seen)
         case "cf.if":
             known = _constant_truth(op.operands[0], context)
             arms = op.blocks if known is None else [op.blocks[0 if known else 1]]
-            return all(_is_true(b.terminator.operands[index], context, seen) for b in arms)
-        case _:
-            return False
-
-
-def _is_false(value: Value, context: Context, seen: set[Value]) -> bool:
-    op = context.facts.op_of(value)
-    if op is None:
-        return False
-    index = op.results.index(value)
-    match op.name:
-        case "val.const":
-            return not op.attributes["value"]
-        case "val.truth":
-            return _is_false(op.operands[0], context, seen)
-        case "val.not":
-            return _is_true(op.operands[0], context, seen)
-        case "cf.if":
-            known = _constant_truth(op.operands[0], context)
-            arms = op.blocks if known is None else [op.blocks[0 if known else 1]]
-            return all(_is_false(b.terminator.operands[index], context, seen) for b in arms)
+            yields = (arm.terminator.operands[index] for arm in arms)
+            return all(_is_always(wanted, each, context, seen) for each in yields)
         case _:
             return False
 

@@ -46,6 +46,7 @@ def _machine(pattern: str) -> Any:
     try:
         machine = interegular.parse_pattern(pattern).to_fsm()
     except (InvalidSyntax, Unsupported, RecursionError, NotImplementedError):
+        # What interegular cannot read (look-behind raises the last): the rules then tell nothing.
         return None
     return machine if len(machine.states) <= MAX_FSM_STATES else None
 

@@ -266,7 +266,7 @@ LOG = []
 
 
 def log(x):
-    open("/tmp/log.txt", "a").write(x)
+    open("log.txt", "a").write(x)
 
 
 @lmc.function
