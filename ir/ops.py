@@ -124,12 +124,13 @@ _lm.add(
     "value (str; a list of n for n > 1; parsed for type int/float/bool); the meta dict "
     "{finish_reason, matched_stop, complete, prompt_tokens, completion_tokens, token_ids, "
     "logprobs, and with log-probabilities those of call_meta} (a list of n for n > 1). Counts one "
-    "ordinal of its lineage. `quiet`: streams do not show it, since the prompt goes on without it.",
+    "ordinal of its lineage. `quiet`: streams do not show it, since the prompt goes on without it. "
+    "`expected`: the tokens that a profile expects; means nothing.",
     operands=(STATE,),
     rest=True,
     results=(STATE, None, META),
     required=("params", "dynamic"),
-    optional=("name", "quiet"),
+    optional=("name", "quiet", "expected"),
 )
 _lm.add(
     "select",
@@ -226,9 +227,11 @@ _lm.add(
 _cf = _Group("cf")
 _cf.add(
     "if",
-    "Run the first block if the bool operand holds, else the second; results are the yields.",
+    "Run the first block if the bool operand holds, else the second; results are the yields. "
+    "`taken`: how often each arm was taken in the runs of a profile; means nothing.",
     operands=(BOOL,),
     results=None,
+    optional=("taken",),
     blocks=2,
 )
 _cf.add(

@@ -105,6 +105,12 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
         case "cf.if":
             for which, block in zip(("first", "second"), op.blocks, strict=True):
                 yield from _yields(op, block.ops[-1:], op.results, f"the {which} block", False)
+            taken = op.attributes.get("taken", [0, 0])
+            if not isinstance(taken, list) or len(taken) != 2:
+                yield f"taken is {taken!r} instead of two counts"
+            else:
+                for count in taken:
+                    yield from _natural("taken", count)
         case "cf.for" | "cf.while":
             yield from _loop(op)
         case "cf.try":
@@ -117,6 +123,7 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
             yield from _callee(module, op)
         case "lm.gen":
             yield from _call_params(op, GEN_PARAMS, 1)
+            yield from _natural("expected", op.attributes.get("expected", 0))
         case "lm.select":
             yield from _call_params(op, SELECT_PARAMS, 2)
         case "lm.fork" | "lm.set" | "lm.get" | "lm.has" | "lm.meta":

@@ -66,6 +66,8 @@ if TYPE_CHECKING:
     )
     from lmc.frontend.typed import Appendable, Forks, State
     from lmc.ir.expressions import Expression, Gen, Select
+    from lmc.ir.profile import Profile
+    from lmc.ir.profile_file import read_profile
     from lmc.linting.program import Diagnostic
     from lmc.linting.program import lint_program as lint
     from lmc.program import Program, function
@@ -93,6 +95,7 @@ __all__ = [
     "LiteLLM",
     "OpenAI",
     "Oracle",
+    "Profile",
     "Program",
     "RunHandle",
     "RunResult",
@@ -122,6 +125,7 @@ __all__ = [
     "lint",
     "load",
     "open_backend",
+    "read_profile",
     "select",
     "separate_reasoning",
     "set_default_backend",
@@ -166,6 +170,8 @@ _HOMES = {
     "CompiledProgram": "lmc.compiled",
     "Diagnostic": "lmc.linting.program",
     "Oracle": "lmc.runtime.oracle",
+    "Profile": "lmc.ir.profile",
+    "read_profile": "lmc.ir.profile_file",
     "RunHandle": "lmc.runtime.executor.handle",
     "RunResult": "lmc.runtime.result",
     "Program": "lmc.program",

@@ -100,18 +100,26 @@ passes_option = click.option(
 @passes_option
 @click.option("--print-after", metavar="PASS", help="Print the IR after a pass, or after 'all'.")
 @click.option("--remarks", is_flag=True, help="Say what each pass did, or why not.")
+@click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
+              help="Prepare for what recorded runs took; see `lmc run --profile`.")  # fmt: skip
 def compile_command(
     program: str, output: Path | None, model: str | None, passes: str | None,
-    print_after: str | None, remarks: bool,
+    print_after: str | None, remarks: bool, profile: Path | None,
 ) -> None:  # fmt: skip
     """Compile PROGRAM (prog.py or prog.py:name) to an artifact that runs without its source."""
+    from lmc.ir.profile_file import read_profile
     from lmc.progress import Progress
     from lmc.sources import artifact_path, compile_source
 
     path = artifact_path(program, output)
+    recorded = read_profile(profile) if profile is not None else None
     with Progress() as progress, progress.running(f"compiling {program}"):
-        compiled = compile_source(program, model, pipeline(passes), ir_printer(print_after))
+        compiled = compile_source(
+            program, model, pipeline(passes), ir_printer(print_after), recorded
+        )
     compiled.save(path)
+    for line in compiled.profile_lines():
+        click.echo(line, err=True)
     if remarks:
         for line in compiled.remark_lines():
             click.echo(line, err=True)
@@ -134,6 +142,8 @@ def compile_command(
 @click.option("--eager", is_flag=True, help="Run the Python body as it is, uncompiled.")
 @click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16",
               help="Type of weights and KV; bfloat16 by default.")  # fmt: skip
+@click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
+              help="Write what calls and branches took, for compile and viz.")  # fmt: skip
 @passes_option
 def run_subcommand(program: str, **options: Any) -> None:
     """Run PROGRAM (prog.py, prog.py:name or an artifact) on a model."""

@@ -13,6 +13,7 @@ import click
 from lmc.arguments import argument_sets
 from lmc.compiled import CompiledProgram, load
 from lmc.errors import CaptureError, LmcError, UsageError
+from lmc.ir.profile import Profile
 from lmc.program import Program
 from lmc.progress import Progress
 from lmc.sources import compile_found, find_program, is_artifact, split_source
@@ -32,6 +33,8 @@ def run_program(source: str, options: dict[str, Any]) -> None:
     batch = argument_sets(found.name, found.__signature__, options["arguments"], options["rows"])
     if options["stream"] and options["rows"]:
         raise UsageError("--stream prints one run", hint="leave --args or --stream out")
+    if options["profile"] is not None and not options["profile"].absolute().parent.is_dir():
+        raise UsageError(f"cannot write {options['profile']}: there is no such folder")
     if not batch:
         click.echo(f"{found.name}: {options['rows']} has no arguments, so nothing ran", err=True)
         return
@@ -84,12 +87,19 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
         backend = open_backend(options["model"], dtype=options["dtype"], progress=progress)
         defaults = {name: options[name] for name in ("temperature", "max_tokens")}
         seed = secrets.randbits(63) if options["seed"] is None else options["seed"]
-        keywords = {"backend": backend, "seed": seed, "defaults": defaults}
+        keywords: dict[str, Any] = {"backend": backend, "seed": seed, "defaults": defaults}
+        profile_path: Path | None = options["profile"]
+        if profile_path is not None:
+            keywords["profile"] = Profile()
         started = time.monotonic()
-        if options["stream"]:
-            results = [_streamed(runner, batch[0], keywords)]
-        else:
-            results = _shown(runner, batch, keywords, options, progress)
+        try:
+            if options["stream"]:
+                results = [_streamed(runner, batch[0], keywords)]
+            else:
+                results = _shown(runner, batch, keywords, options, progress)
+        finally:
+            if profile_path is not None:
+                keywords["profile"].save(profile_path)
     for line in summary_lines(runner.name, results, time.monotonic() - started):
         click.echo(line, err=True)
     for line in (seed_line(results), *notes(source, runner, backend)):

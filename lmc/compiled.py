@@ -164,6 +164,20 @@ class CompiledProgram(Runnable):
                 lines.append(f"  {mark}: {remark['message']}{place}")
         return lines
 
+    def profile_lines(self) -> list[str]:
+        """Return what the pass log says of the profile that was used; nothing without one."""
+        records = [item.as_data() if hasattr(item, "as_data") else item for item in self.pass_log]
+        if not records or records[0]["name"] != "profile":
+            return []
+        record = records[0]
+        fired = sum(remark["fired"] for remark in record["remarks"])
+        unknown = [remark["message"] for remark in record["remarks"] if not remark["fired"]]
+        runs = record["options"]["runs"]
+        return [
+            f"profile of {runs} runs: {fired} places were used",
+            *(f"note: {message}, so what the profile says of it is ignored" for message in unknown),
+        ]
+
     def describe_lines(self, path: Path) -> list[str]:
         """Return what `lmc compile` tells about the artifact that it wrote."""
         size = path.stat().st_size

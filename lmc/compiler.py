@@ -7,6 +7,7 @@ from typing import Any
 from lmc.compiled import CompiledProgram
 from lmc.frontend.capture import Captured, capture
 from lmc.ir.core import Module
+from lmc.ir.profile import Profile
 from lmc.ir.target import Backend, Target
 from lmc.program import Program
 
@@ -23,9 +24,14 @@ def capture_programs(programs: Sequence[Program], folder: Path | None = None) ->
 
 
 def optimise(
-    module: Module, passes: str | None = None, print_after: PrintAfter | None = None
+    module: Module,
+    passes: str | None = None,
+    print_after: PrintAfter | None = None,
+    profile: Profile | None = None,
 ) -> tuple[Module, Sequence[Any]]:
     """Run a pipeline (None: the default one, "": none) and return the module and pass log.
+
+    What a `profile` says of the program is noted before the first pass.
 
     Raises:
         UsageError: the pipeline text names what does not exist.
@@ -34,6 +40,10 @@ def optimise(
     from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
 
     manager = PassManager.parse(DEFAULT_PIPELINE if passes is None else passes)
+    if profile is not None:
+        from lmc.passes.use_profile import UseProfilePass
+
+        manager = PassManager(passes=(UseProfilePass(profile=profile), *manager.passes))
     result = manager.run(module, print_after=print_after)
     return result.module, result.log
 
@@ -46,8 +56,11 @@ def compile_captured(
     passes: str | None = None,
     print_after: PrintAfter | None = None,
     takes_media: bool = False,
+    profile: Profile | None = None,
 ) -> CompiledProgram:
     """Compile a captured module for a target; `takes_media`: its backend sees images.
+
+    `profile` is what recorded runs took; it changes what is prepared for, never a result.
 
     Raises:
         CompileError: a pass or lowering failed; tells where.
@@ -55,7 +68,7 @@ def compile_captured(
     from lmc.codegen.lower import lower
     from lmc.codegen.media import refuse_media
 
-    module, log = optimise(captured.module, passes, print_after)
+    module, log = optimise(captured.module, passes, print_after, profile)
     if not takes_media:
         refuse_media(module, target.name)
     plan = lower(module, target)
@@ -72,6 +85,7 @@ def compile_program(
     passes: str | None = None,
     print_after: PrintAfter | None = None,
     takes_media: bool = False,
+    profile: Profile | None = None,
 ) -> CompiledProgram:
     """Compile a program for a model, or for a target that is already open.
 
@@ -82,6 +96,7 @@ def compile_program(
         passes: pipeline text; None takes the default pipeline, "" none.
         print_after: called with (pass name, module) after each pass.
         takes_media: whether what runs `target` sees images; of a `model` it is known.
+        profile: what recorded runs took; it changes what is prepared for, never a result.
 
     Raises:
         CompileError: capture, a pass or lowering failed; tells where.
@@ -95,7 +110,7 @@ def compile_program(
     captured = capture_programs([program])
     return compile_captured(
         captured, target, entry=program.name, passes=passes, print_after=print_after,
-        takes_media=takes_media,
+        takes_media=takes_media, profile=profile,
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lmc.compiled import CompiledProgram
     from lmc.frontend.typed import State
     from lmc.ir.core import Module
+    from lmc.ir.profile import Profile
     from lmc.ir.target import Backend
     from lmc.runtime.executor.handle import RunHandle
     from lmc.runtime.executor.runner import Runner
@@ -72,9 +73,12 @@ class Program(Runnable[R], Generic[P, R]):
         return capture_programs([self]).module
 
     def compile(
-        self, model: "Backend | str | Path | None" = None, *, passes: str | None = None
-    ) -> "CompiledProgram":
+        self, model: "Backend | str | Path | None" = None, *, passes: str | None = None,
+        profile: "Profile | None" = None,
+    ) -> "CompiledProgram":  # fmt: skip
         """Compile for a model (None: the default one); `passes` is a pipeline text.
+
+        `profile` is what recorded runs took; it changes what is prepared for, never a result.
 
         Raises:
             CompileError: capture, a pass or lowering failed; tells where.
@@ -82,7 +86,7 @@ class Program(Runnable[R], Generic[P, R]):
         """
         from lmc.compiler import compile_program
 
-        return compile_program(self, model=model, passes=passes)
+        return compile_program(self, model=model, passes=passes, profile=profile)
 
     if TYPE_CHECKING:
         # The program's own arguments are checked; see lmc.typed_runs.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 from lmc.argument_types import check_arguments
 from lmc.errors import LmcError, UsageError
 from lmc.ir.expressions import RUN_PARAMS
+from lmc.ir.profile import Profile
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -50,7 +51,8 @@ class Runnable(Generic[R]):
     Options that every run takes, by keyword, besides the program's own arguments and decode
     parameters: `backend` (a backend, a model's path or name, "oracle"; None: the default
     one), `seed` (None: drawn, and told in the result), `timeout` (seconds), `on_event`
-    (called with kind, name, text and lineage as text comes). `use_thread` is taken for the
+    (called with kind, name, text and lineage as text comes), `profile` (a Profile that counts
+    what calls and branches took). `use_thread` is taken for the
     reference frontend's programs and changes nothing. A program's own argument of the same
     name goes first.
     """
@@ -60,7 +62,7 @@ class Runnable(Generic[R]):
     __signature__: inspect.Signature
     __lmc_fixed__: dict[str, Any]
     run_options: ClassVar[tuple[str, ...]] = (
-        "backend", "seed", "on_event", "timeout", "use_thread",
+        "backend", "seed", "on_event", "timeout", "profile", "use_thread",
     )  # fmt: skip
 
     def _runner(self, options: dict[str, Any]) -> "Runner":
@@ -173,6 +175,7 @@ class Runnable(Generic[R]):
     ) -> "RunResult[R]":
         """Run with a value per parameter, decode parameters in `defaults`; options as in `run`."""
         options: dict[str, Any] = {"defaults": {}, **keywords}
+        name_profile(options.get("profile"), self.name)
         runner = self._runner(options)
         return runner.run(bound, instance=instance, **_seeded(options))
 
@@ -180,6 +183,7 @@ class Runnable(Generic[R]):
         """Return what runs a request, and the options for it."""
         options = {**request.options, "defaults": request.defaults}
         options.pop("use_thread", None)
+        name_profile(options.get("profile"), self.name)
         runner = self._runner(options)
         return runner, _seeded(options)
 
@@ -330,6 +334,15 @@ def _seeded(options: dict[str, Any]) -> dict[str, Any]:
     if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
         raise UsageError(f"seed must be an int, not {seed!r}", hint="leave it out to draw one")
     return {**options, "seed": secrets.randbits(63) if seed is None else seed}
+
+
+def name_profile(profile: Any, program: str) -> None:
+    """Note whose runs a profile counts; raises UsageError for what is no profile."""
+    if profile is None:
+        return
+    if not isinstance(profile, Profile):
+        raise UsageError(f"profile must be a lmc.Profile, not {profile!r:.80}")
+    profile.program = profile.program or program
 
 
 def bind_arguments(

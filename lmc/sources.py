@@ -10,6 +10,7 @@ from lmc.compiler import capture_programs, compile_captured, optimise
 from lmc.errors import UsageError
 from lmc.frontend.load import load_programs
 from lmc.ir.core import Module
+from lmc.ir.profile import Profile
 from lmc.program import Program
 
 
@@ -75,8 +76,9 @@ def find_program(source: str) -> tuple[dict[str, Program], Program]:
 
 
 def compile_source(
-    source: str, model: str | None, passes: str | None, print_after: Any = None
-) -> CompiledProgram:
+    source: str, model: str | None, passes: str | None, print_after: Any = None,
+    profile: Profile | None = None,
+) -> CompiledProgram:  # fmt: skip
     """Compile a program file for a model; needs no weights.
 
     Raises:
@@ -85,12 +87,13 @@ def compile_source(
     """
     if is_artifact(source):
         raise UsageError(f"{source} is compiled already", hint=f"run it: lmc run {source}")
-    return compile_found(source, find_program(source)[1], model, passes, print_after)
+    return compile_found(source, find_program(source)[1], model, passes, print_after, profile)
 
 
 def compile_found(
-    source: str, program: Program, model: str | None, passes: str | None, print_after: Any = None
-) -> CompiledProgram:
+    source: str, program: Program, model: str | None, passes: str | None, print_after: Any = None,
+    profile: Profile | None = None,
+) -> CompiledProgram:  # fmt: skip
     """Compile a program that was found in a source; as compile_source."""
     from lmc.backends import open_target
 
@@ -103,6 +106,7 @@ def compile_found(
         passes=passes,
         print_after=print_after,
         takes_media=model == "oracle",
+        profile=profile,
     )
 
 

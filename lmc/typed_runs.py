@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, ParamSpec, Protocol, TypeVar, overload
 
+from lmc.ir.profile import Profile
 from lmc.ir.target import Backend
 
 P = ParamSpec("P")
@@ -36,6 +37,8 @@ class Call(Protocol[P, Out, Streamed]):
     ) -> Out: ...
     @overload
     def __call__(self, *args: Any, timeout: float | None, **keywords: Any) -> Out: ...
+    @overload
+    def __call__(self, *args: Any, profile: Profile | None, **keywords: Any) -> Out: ...
     @overload
     def __call__(self, *args: Any, use_thread: bool, **keywords: Any) -> Out: ...
     @overload

@@ -41,9 +41,10 @@ class Remarks:
         """Say what was done at an op."""
         self.made.setdefault(Remark(self.pass_name, message, op.location, True))
 
-    def missed(self, message: str, op: Op) -> None:
-        """Say why nothing was done at an op."""
-        self.made.setdefault(Remark(self.pass_name, message, op.location, False))
+    def missed(self, message: str, op: Op | None = None) -> None:
+        """Say why nothing was done, at an op if there is one."""
+        location = op.location if op is not None else None
+        self.made.setdefault(Remark(self.pass_name, message, location, False))
 
 
 @dataclass(frozen=True, slots=True)

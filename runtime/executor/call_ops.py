@@ -66,6 +66,7 @@ def gen(task: Task) -> None:
 
     def answered(sample: int, result: Any) -> None:
         nonlocal missing
+        task.run.note_call(task.step, params.name, result)
         results[sample] = result
         missing -= 1
         if not missing:
@@ -222,6 +223,7 @@ def select(task: Task) -> None:
 
     def answered(index: int, result: Any) -> None:
         nonlocal missing
+        task.run.note_call(task.step, name, result)
         results[index] = result
         missing -= 1
         if not missing:

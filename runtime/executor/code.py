@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 Act = Callable[["Task"], None]
 
+Places = dict[int, Location | None]
+"""Where the values in registers are made."""
+
 IMMUTABLE = (str, int, float, bool, type(None))
 
 
@@ -48,8 +51,9 @@ class Operation:
 class CodeStep:
     """A step with its operation found and its location at hand.
 
-    `waits` are registers; `ticks` are calls that the first output state (in the register
-    `first_state`, -1 for none) has counted more than the first input state.
+    `test` is where the condition of a branch is made. `waits` are registers; `ticks` are calls
+    that the first output state (in the register `first_state`, -1 for none) has counted more
+    than the first input state.
     """
 
     op: str
@@ -64,6 +68,7 @@ class CodeStep:
     ticks: int | None
     first_state: int
     may_fail: bool
+    test: Location | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,16 @@ class PlanCode:
     def body(self, name: str) -> Code:
         """Return the code of a function's body."""
         if name not in self._bodies:
-            self._bodies[name] = self._code(self.plan.functions[name].body)
+            self._bodies[name] = self._code(self.plan.functions[name].body, {})
         return self._bodies[name]
 
-    def _code(self, block: PlanBlock) -> Code:
-        steps = tuple(self._step(step) for step in block.steps)
+    def _code(self, block: PlanBlock, outer: Places) -> Code:
+        """Prepare a block; `outer` has the places of the enclosing block's registers."""
+        places: Places = {
+            register: outer.get(captured)
+            for register, captured in enumerate(block.captures, block.num_arguments)
+        }
+        steps = tuple(self._step(step, places) for step in block.steps)
         shared = tuple(
             (register, known(value))
             for register, value in block.constants
@@ -104,9 +114,12 @@ class PlanCode:
         copied = tuple(item for item in block.constants if not isinstance(item[1], IMMUTABLE))
         return Code(block, steps, shared, copied)
 
-    def _step(self, step: Step) -> CodeStep:
-        blocks = tuple(self._code(nested) for nested in step.blocks)
-        return code_step(step, self._operations, blocks, self.plan.location(step))
+    def _step(self, step: Step, places: Places) -> CodeStep:
+        blocks = tuple(self._code(nested, places) for nested in step.blocks)
+        location = self.plan.location(step)
+        test = places.get(step.inputs[0]) if step.op == "cf.if" else None
+        places.update(dict.fromkeys(step.outputs, location))
+        return code_step(step, self._operations, blocks, location, test)
 
 
 def code_step(
@@ -114,6 +127,7 @@ def code_step(
     operations: dict[str, Operation],
     blocks: tuple[Code, ...] = (),
     location: Location | None = None,
+    test: Location | None = None,
 ) -> CodeStep:
     """Prepare one step; raises LowerError for an op that cannot be run."""
     operation = operations.get(step.op)
@@ -135,4 +149,5 @@ def code_step(
         ticks=ticks,
         first_state=states[0] if states else -1,
         may_fail=step.may_fail,
+        test=test,
     )

@@ -36,6 +36,7 @@ def branch(task: Task) -> None:
     frame, condition = task.frame, task.slot(0)
     if isinstance(condition.value, Undefined):
         raise undefined(condition.value)
+    task.run.note_branch(task.step, bool(condition.value))
     code = task.step.blocks[0 if condition.value else 1]
     path = (*task.order, 0)
     control = join_origins((frame.control, condition.origin))

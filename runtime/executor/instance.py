@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmc.errors import UsageError
+from lmc.ir.profile import Profile
 from lmc.runtime.prompt_state import Lineage
 
 OnEvent = Callable[[str, str | None, str, Lineage], None]
@@ -23,6 +24,7 @@ class Instance:
             text ("text"), generated pieces ("gen") and choices ("select").
         on_variable: called as (name, value, meta, lineage) when a call has set a variable.
         timeout: seconds that the run may take; None for any.
+        profile: what the run's calls and branches are counted in.
     """
 
     seed: int
@@ -31,6 +33,7 @@ class Instance:
     on_event: OnEvent | None = None
     on_variable: OnVariable | None = None
     timeout: float | None = None
+    profile: Profile | None = None
 
     def __post_init__(self) -> None:
         given = self.timeout

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lmc.errors import Cancelled, LmcError, RunError
 from lmc.ir.calls import CallUsage, GenCall, ScoreCall
 from lmc.ir.target import Backend
-from lmc.runtime.executor.code import PlanCode
+from lmc.runtime.executor.code import CodeStep, PlanCode
 from lmc.runtime.executor.frontier import Frontier
 from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.instance import Instance, OnEvent
@@ -59,6 +59,7 @@ class Run:
         self.timeout = instance.timeout
         self.on_event: OnEvent | None = instance.on_event
         self.on_variable = instance.on_variable
+        self.profile = instance.profile
         self.event_error: BaseException | None = None
         self.on_abort: Callable[[BaseException], None] | None = None
         self.is_closed = False
@@ -218,6 +219,17 @@ class Run:
             first = submitted - self.started + usage.first_token_seconds
             self.first_token = first if self.first_token is None else min(self.first_token, first)
 
+    def note_call(self, step: CodeStep, name: str | None, result: Any) -> None:
+        """Count the answer of a step's call in the profile, if one is recorded."""
+        usage = getattr(result, "usage", None)
+        if self.profile is not None and usage is not None:
+            self.profile.note_call(step.location, step.op, name or "", usage)
+
+    def note_branch(self, step: CodeStep, is_first: bool) -> None:
+        """Count the arm that a branch takes in the profile, if one is recorded."""
+        if self.profile is not None:
+            self.profile.note_branch(step.location, step.test, is_first)
+
     def open_sites(self) -> list[str]:
         """Return what the run is waiting for outside, in words, in the order of asking."""
         return list(self._sites.values())
@@ -241,6 +253,8 @@ class Run:
     def close(self, on_drained: Callable[[], None]) -> None:
         """End the run: cancel what is open, then call `on_drained` once all came back."""
         self.is_closed = True
+        if self.profile is not None:
+            self.profile.note_run()
         for pin in self.pins:
             pin.release()
         self.pins.clear()

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lmc.errors import LmcError, UsageError
+from lmc.ir.profile import Profile
 from lmc.runtime.executor.feed import Feed
 from lmc.runtime.executor.handle import RunHandle
 from lmc.runtime.executor.instance import Instance, OnEvent
@@ -104,6 +105,7 @@ class Runner:
         defaults: Mapping[str, Any] | None = None,
         on_event: OnEvent | None = None,
         timeout: float | None = None,
+        profile: Profile | None = None,
     ) -> RunResult:
         """Run the program and return its result.
 
@@ -114,6 +116,7 @@ class Runner:
             defaults: decode parameters for generations that do not set their own.
             on_event: see Instance.
             timeout: seconds that the run may take; None for any.
+            profile: what the run's calls and branches are counted in.
 
         Raises:
             UsageError: arguments or parameters that do not fit.
@@ -122,8 +125,9 @@ class Runner:
             Cancelled: `cancel` was called.
         """
         given = Instance(
-            seed=seed, number=instance, defaults=defaults or {}, on_event=on_event, timeout=timeout
-        )
+            seed=seed, number=instance, defaults=defaults or {}, on_event=on_event,
+            timeout=timeout, profile=profile,
+        )  # fmt: skip
         start = self.starter(args, given)
         with kept(self.sessions) as session:
             return start(session).wait()
@@ -137,6 +141,7 @@ class Runner:
         defaults: Mapping[str, Any] | None = None,
         on_event: OnEvent | None = None,
         timeout: float | None = None,
+        profile: Profile | None = None,
         is_streamed: bool = True,
     ) -> RunHandle:
         """Start the program and return at once; arguments as in `run`.
@@ -151,6 +156,7 @@ class Runner:
             on_event=_both(feed.on_event, on_event) if is_streamed else on_event,
             on_variable=feed.on_variable if is_streamed else None,
             timeout=timeout,
+            profile=profile,
         )
         start = self.starter(args, given)
         session = self.sessions.borrow()
@@ -172,6 +178,7 @@ class Runner:
         on_event: OnEvent | None = None,
         keep_errors: bool = False,
         timeout: float | None = None,
+        profile: Profile | None = None,
     ) -> Generator[RunResult | LmcError, None, None]:
         """Run once per set of arguments; yield results in order.
 
@@ -181,7 +188,7 @@ class Runner:
         """
         for _, result in self.run_completed(
             batch, seed=seed, defaults=defaults, limit=limit, on_event=on_event,
-            keep_errors=keep_errors, timeout=timeout, in_order=True,
+            keep_errors=keep_errors, timeout=timeout, profile=profile, in_order=True,
         ):  # fmt: skip
             yield result
 
@@ -195,6 +202,7 @@ class Runner:
         on_event: OnEvent | None = None,
         keep_errors: bool = False,
         timeout: float | None = None,
+        profile: Profile | None = None,
         in_order: bool = False,
     ) -> Generator[tuple[int, RunResult | LmcError], None, None]:
         """Run once per set of arguments; yield (index, result) as instances end.
@@ -208,7 +216,7 @@ class Runner:
             self._start_of(
                 args,
                 Instance(seed=seed, number=number, defaults=defaults or {}, on_event=on_event,
-                         timeout=timeout),
+                         timeout=timeout, profile=profile),
             )
             for number, args in enumerate(batch)
         )  # fmt: skip
