@@ -1,0 +1,86 @@
+"""Tokens computed on workloads of real text, against what any schedule has to compute.
+
+The model's answers are decided beforehand (benchmarks/sharing/replay.py); contexts, cache and
+scheduler are the real ones, the tokenizer is SmolLM2's.
+"""
+
+import pytest
+from sharing.measure import offline, pool_of, run_workload
+from sharing.workloads import MAKERS, DataMissing, conversations, hotpot
+
+from lmc.backends import open_target
+
+LARGE = 400_000
+QUICK = {"gsm8k": 0.2, "mmlu": 0.2, "judge": 0.2, "tree": 0.1, "react": 0.15, "branches": 0.15,
+         "agents": 0.2, "chat": 0.2}  # fmt: skip
+
+pytestmark = pytest.mark.model
+
+
+@pytest.fixture(scope="module")
+def target():
+    """SmolLM2's tokenizer and template, without weights."""
+    return open_target(None)
+
+
+def made(name, size):
+    """Return a workload; skip where its data is missing."""
+    try:
+        return MAKERS[name](size)
+    except DataMissing as missing:
+        pytest.skip(str(missing))
+
+
+def check_large_pool(workload, target, mode):
+    run = run_workload(workload, target, num_slots=LARGE, mode=mode)
+    assert len(run.calls) >= len(workload.batch)
+    assert run.least <= run.computed <= run.least + run.allowance
+    return run
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_with_room_for_all_a_token_is_computed_once(target, name):
+    check_large_pool(made(name, QUICK[name]), target, "compiled")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("mode", ["compiled", "eager"])
+@pytest.mark.parametrize("name", MAKERS)
+def test_with_room_for_all_a_token_is_computed_once_whole(target, name, mode):
+    check_large_pool(made(name, 1.0), target, mode)
+
+
+def test_without_a_cache_the_bound_is_broken(target):
+    """The measure can fail: prompts that share their head are computed again each time."""
+    workload = made("mmlu", QUICK["mmlu"])
+    run = run_workload(workload, target, num_slots=LARGE)
+    again = sum(len(call.call.context) + len(call.made) for call in run.calls)
+    assert again > run.least + run.allowance
+
+
+def test_the_record_is_what_is_answered(target):
+    workload = made("react", QUICK["react"])
+    run = run_workload(workload, target, num_slots=LARGE)
+    recorded = hotpot(QUICK["react"])
+    for given, actions in zip(workload.batch, run.values, strict=True):
+        tail = f"{recorded.batch[0]['instruction']}{given['question']}\nThought 1: x\nAction 1:"
+        first = next(iter(workload.answer("action", tail)))
+        assert actions[0] == first.removesuffix("\nAction")
+        assert len(actions) == len(given["observations"])
+
+
+def test_answers_do_not_depend_on_mode_or_memory(target):
+    workload = made("chat", QUICK["chat"])
+    large = run_workload(workload, target, num_slots=LARGE)
+    small = run_workload(workload, target, num_slots=pool_of(large))
+    eager = run_workload(workload, target, num_slots=LARGE, mode="eager")
+    assert large.values == small.values == eager.values
+    assert conversations(QUICK["chat"]).batch == workload.batch
+
+
+def test_the_offline_schedule_meets_the_bound(target):
+    """The calls of these workloads can be ordered so that half the memory costs nothing."""
+    run = run_workload(made("mmlu", QUICK["mmlu"]), target, num_slots=LARGE)
+    found = offline(run.offline_calls(), pool_of(run))
+    assert run.least <= found.best <= run.least + len(run.calls)
+    assert found.arrival_lru > 2 * found.best
