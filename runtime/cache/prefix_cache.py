@@ -28,11 +28,18 @@ class CacheHandle:
 
 
 class PrefixCache:
-    """Cached prefixes over a fixed number of slots."""
+    """Cached prefixes over a fixed number of slots.
 
-    def __init__(self, num_slots: int) -> None:
+    Args:
+        num_slots: tokens of KV memory.
+        is_shared: whether prefixes are kept and found at all; without it the tree stays
+            empty and every request holds slots of its own.
+    """
+
+    def __init__(self, num_slots: int, *, is_shared: bool = True) -> None:
         self.pool = PagePool(num_slots)
         self.tree = RadixTree()
+        self.is_shared = is_shared
         self._pins: dict[int, CacheHandle] = {}
         self._next_pin = 0
 
@@ -84,7 +91,7 @@ class PrefixCache:
         """
         self._expect_live(handle)
         end = len(token_ids)
-        if end == handle.length:
+        if end == handle.length or not self.is_shared:
             return handle
         node, existing, slots = self.tree.insert(
             token_ids, row[:end], start=handle.node, start_len=handle.length

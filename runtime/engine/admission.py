@@ -5,6 +5,8 @@ every step of waiting counts like `AGEING_TOKENS` cached tokens, so nobody waits
 sequence waits for a *leader*: one that is just prefilling more of the same prefix than the
 tree holds now. It starts once the leader has put that prefix into the tree, so a prefix that
 many sequences share is computed once, also when all arrive together on an empty cache.
+
+Other orders, to measure against: by arrival, and random, by a hash of the serial number.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,6 +14,7 @@ from itertools import islice
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
 from lmc.runtime.cache.radix_tree import common_len
+from lmc.runtime.engine.policy import OrderKind
 from lmc.runtime.engine.sequence import Sequence
 
 AGEING_TOKENS = 16
@@ -20,12 +23,21 @@ AGEING_TOKENS = 16
 WINDOW = 128
 """How many of the oldest waiting sequences are ordered by prefix (matching costs time)."""
 
+PATIENCE = 1024
+"""Steps after which a sequence goes before all that came later, in a random order."""
+
 
 class WaitingQueue:
-    """Sequences that wait to start, oldest first."""
+    """Sequences that wait to start, oldest first.
 
-    def __init__(self, cache: PrefixCache) -> None:
+    Args:
+        cache: tells how much of a sequence is cached.
+        order: how the sequences are served.
+    """
+
+    def __init__(self, cache: PrefixCache, order: OrderKind = "plan") -> None:
         self._cache = cache
+        self._order = order
         self._fresh: dict[int, Sequence] = {}
         self._preempted: dict[int, Sequence] = {}
 
@@ -49,10 +61,17 @@ class WaitingQueue:
         self._preempted.pop(seq.serial, None)
         self._fresh.pop(seq.serial, None)
 
-    def ordered(self) -> list[Sequence]:
-        """Return the sequences in the order in which they should start."""
+    def ordered(self, step: int) -> list[Sequence]:
+        """Return the sequences in the order in which they should start at a step."""
         urgent = sorted(self._preempted.values(), key=lambda seq: seq.serial)
-        window = sorted(islice(self._fresh.values(), WINDOW), key=self._rank)
+        window = list(islice(self._fresh.values(), WINDOW))
+        match self._order:
+            case "plan":
+                window.sort(key=self._rank)
+            case "random":
+                window.sort(key=lambda seq: _shuffled(seq, step))
+            case "arrival":
+                pass  # a dict keeps them so
         return urgent + window
 
     def _rank(self, seq: Sequence) -> tuple[int, int]:
@@ -71,7 +90,18 @@ class WaitingQueue:
 
     def must_wait(self, seq: Sequence, prefilling: Iterable[Sequence]) -> bool:
         """Whether one of `prefilling` is computing more of `seq`'s prefix than is cached."""
+        if not self._cache.is_shared:
+            return False
         return any(_common_len(seq, leader) > self.matched_len(seq) for leader in prefilling)
+
+
+def _shuffled(seq: Sequence, step: int) -> tuple[bool, int]:
+    """Sort key of the random order: those that waited for long, then by a hash."""
+    if step - seq.arrival_step > PATIENCE:
+        return False, seq.serial
+    mixed = (seq.serial * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    mixed = ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    return True, mixed ^ (mixed >> 32)
 
 
 def _common_len(seq: Sequence, leader: Sequence) -> int:

@@ -12,6 +12,7 @@ import numpy as np
 from lmc.errors import EngineError
 from lmc.runtime.cache.prefix_cache import PrefixCache
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
+from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.request import LogitRows, Request
 from lmc.runtime.engine.scheduler import Extend, Scheduler, StepPlan
 from lmc.runtime.engine.sequence import Sequence
@@ -26,18 +27,27 @@ class EngineCore:
         num_slots: tokens of KV memory.
         token_budget: tokens per step.
         max_running: sequences that run at once.
+        policy: what is kept, served and forgotten first.
     """
 
     def __init__(
-        self, model: CausalModel, *, num_slots: int, token_budget: int, max_running: int
+        self,
+        model: CausalModel,
+        *,
+        num_slots: int,
+        token_budget: int,
+        max_running: int,
+        policy: Policy | None = None,
     ) -> None:
+        policy = policy or Policy()
         self.runner = ModelRunner(model, num_slots=num_slots, max_running=max_running)
-        self.cache = PrefixCache(num_slots)
+        self.cache = PrefixCache(num_slots, is_shared=policy.cache == "radix")
         self.scheduler = Scheduler(
             self.cache,
             self.runner.page_table,
             token_budget=token_budget,
             max_running=max_running,
+            policy=policy,
         )
         self.stats = EngineStats()
         self._live: dict[int, Request] = {}

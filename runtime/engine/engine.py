@@ -22,6 +22,7 @@ from lmc.runtime.constraint.cache import ConstraintCache
 from lmc.runtime.engine.core import EngineCore
 from lmc.runtime.engine.generation import CompiledConstraint, Generation
 from lmc.runtime.engine.model_runner import CausalModel, default_num_slots
+from lmc.runtime.engine.policy import CacheKind, EvictionKind, OrderKind, Policy
 from lmc.runtime.engine.prefilling import Prefilling
 from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
@@ -56,6 +57,10 @@ class Engine(ServerNames):
         token_budget: tokens per step.
         max_running: sequences that run at once.
         threads: threads of the forward pass; by default whatever torch is set to.
+        cache, order, eviction: what is kept, served and forgotten first; see Policy.
+
+    Raises:
+        UsageError: an unknown choice of `cache`, `order` or `eviction`.
     """
 
     def __init__(
@@ -67,7 +72,11 @@ class Engine(ServerNames):
         token_budget: int = 512,
         max_running: int = 64,
         threads: int | None = None,
+        cache: CacheKind = "radix",
+        order: OrderKind = "plan",
+        eviction: EvictionKind = "plan",
     ) -> None:
+        policy = Policy(cache=cache, order=order, eviction=eviction)
         self._target = target
         self._threads = threads
         self._vocab_size = model.config.vocab_size
@@ -77,6 +86,7 @@ class Engine(ServerNames):
             num_slots=num_slots or default_num_slots(model.config),
             token_budget=token_budget,
             max_running=max_running,
+            policy=policy,
         )
         self._compile = _make_compiler(target)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lmc-constraint")

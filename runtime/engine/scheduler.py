@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lmc.errors import EngineError
 from lmc.runtime.cache.prefix_cache import CacheHandle, PrefixCache
 from lmc.runtime.engine.admission import WaitingQueue
+from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.sequence import Sequence, SequenceState
 
 IntArray = NDArray[np.int32]
@@ -112,6 +113,7 @@ class Scheduler:
         page_table: int32 [rows, max_len]; row r holds the slots of one running sequence.
         token_budget: tokens per step (decodes always fit).
         max_running: sequences that run at once, at most the rows of the page table.
+        policy: whom to serve and what to forget first.
     """
 
     def __init__(
@@ -121,13 +123,14 @@ class Scheduler:
         *,
         token_budget: int = 512,
         max_running: int = 64,
+        policy: Policy | None = None,
     ) -> None:
         self.cache = cache
         self.page_table = page_table
         self.token_budget = token_budget
         self.max_running = min(max_running, page_table.shape[0])
         self.max_logits = max_running + 64
-        self.waiting = WaitingQueue(cache)
+        self.waiting = WaitingQueue(cache, (policy or Policy()).order)
         self.running: list[Sequence] = []
         self.num_preemptions = 0
         self.step = 0
@@ -247,7 +250,7 @@ class Scheduler:
         if len(self.waiting) == 0 or not self._has_place(draft):
             return ready
         prefilling = [seq for seq in self.running if seq.is_prefilling]
-        for seq in self.waiting.ordered():
+        for seq in self.waiting.ordered(self.step):
             if not self._has_place(draft):
                 break
             if self.waiting.must_wait(seq, prefilling):

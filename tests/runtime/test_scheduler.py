@@ -372,7 +372,7 @@ def test_a_preempted_sequence_starts_again_before_new_ones():
     warm = driver.submit([*range(120), 1], 1)
     driver.scheduler._preempt(young)
     assert driver.scheduler.waiting.matched_len(warm) > driver.scheduler.waiting.matched_len(young)
-    assert driver.scheduler.waiting.ordered() == [young, warm]
+    assert driver.scheduler.waiting.ordered(driver.scheduler.step) == [young, warm]
     driver.run()
     assert driver.outputs[young.serial] == reference([40, 41, 42], 30)
 
