@@ -63,9 +63,10 @@ def test_without_a_cache_every_call_computes_its_context(fakes):
 
 def served(fakes, order):
     """Return the first tokens of contexts in the order in which one at a time they start."""
-    firsts, all_are_in = [], threading.Event()
+    firsts, is_busy, all_are_in = [], threading.Event(), threading.Event()
 
     def note(batch):
+        is_busy.set()
         assert all_are_in.wait(30)
         if batch.positions[0] == 0:
             firsts.append(int(batch.token_ids[0]))
@@ -77,6 +78,7 @@ def served(fakes, order):
         waiters = [fakes.Waiter() for _ in range(31)]
         for call, waiter in zip([blocker, *calls], waiters, strict=True):
             engine.submit_gen(call, waiter)
+            assert is_busy.wait(30)
         all_are_in.set()
         for waiter in waiters:
             waiter.result()
