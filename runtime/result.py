@@ -58,7 +58,8 @@ class RunUsage:
     `prologue_tokens` were computed for constant prefixes by this run (shared ones count
     where they were computed first), `shared_tokens` for common prefixes of groups;
     `held_back_tokens` is the longest tail of a constant prefix that could not be computed
-    ahead.
+    ahead. `chain_steps` are the decode steps of the longest chain of calls each of which was
+    asked when the one before had been answered: what waited for one another.
     """
 
     calls: int = 0
@@ -70,6 +71,7 @@ class RunUsage:
     prologue_tokens: int = 0
     shared_tokens: int = 0
     held_back_tokens: int = 0
+    chain_steps: int = 0
     first_token_seconds: float | None = None
     seconds: float = 0.0
 
@@ -85,6 +87,7 @@ def sum_usage(
     prologue_tokens: int = 0,
     shared_tokens: int = 0,
     held_back_tokens: int = 0,
+    chain_steps: int = 0,
     first_token_seconds: float | None = None,
     seconds: float = 0.0,
 ) -> RunUsage:
@@ -100,6 +103,7 @@ def sum_usage(
         prologue_tokens=prologue_tokens,
         shared_tokens=shared_tokens,
         held_back_tokens=held_back_tokens,
+        chain_steps=chain_steps,
         first_token_seconds=first_token_seconds,
         seconds=seconds,
     )

@@ -95,7 +95,7 @@ def run_workload(
             owners=owners,
             stats=engine.stats(),
             held_back=sum(result.usage.held_back_tokens for result in results),
-            chain=max((getattr(r.usage, "chain_steps", 0) for r in results), default=0),
+            chain=max((r.usage.chain_steps for r in results), default=0),
         )
 
 

@@ -57,6 +57,8 @@ class Engine(ServerNames):
         token_budget: tokens per step.
         max_running: sequences that run at once.
         threads: threads of the forward pass; by default whatever torch is set to.
+        reuse_constraints: calls with the same constraint share its compiled form; False
+            compiles it for each call, to measure what that is worth.
         cache, order, eviction: what is kept, served and forgotten first; see Policy.
 
     Raises:
@@ -75,6 +77,7 @@ class Engine(ServerNames):
         cache: CacheKind = "radix",
         order: OrderKind = "plan",
         eviction: EvictionKind = "plan",
+        reuse_constraints: bool = True,
     ) -> None:
         policy = Policy(cache=cache, order=order, eviction=eviction)
         self._target = target
@@ -88,7 +91,7 @@ class Engine(ServerNames):
             max_running=max_running,
             policy=policy,
         )
-        self._compile = _make_compiler(target)
+        self._compile = _make_compiler(target, reuse=reuse_constraints)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lmc-constraint")
         self._inbox: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
@@ -299,8 +302,10 @@ class Engine(ServerNames):
             torch.set_num_threads(self._threads)
 
 
-def _make_compiler(target: Target) -> Callable[[Constraint], CompiledConstraint]:
+def _make_compiler(target: Target, *, reuse: bool) -> Callable[[Constraint], CompiledConstraint]:
     """Return what compiles constraints for a target's tokenizer."""
+    if not reuse:
+        return lambda constraint: ConstraintCache(target.tokenizer).get(constraint)
     cache: list[ConstraintCache] = []
     lock = threading.Lock()
 

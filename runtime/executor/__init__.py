@@ -2,5 +2,6 @@
 
 from lmc.runtime.executor.executor import Executor
 from lmc.runtime.executor.prologues import release_prologues
+from lmc.runtime.executor.switches import Switches
 
-__all__ = ["Executor", "release_prologues"]
+__all__ = ["Executor", "Switches", "release_prologues"]

@@ -16,6 +16,7 @@ from lmc.runtime.executor.operations import OPERATIONS
 from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.runner import Runner, Sessions, Start
 from lmc.runtime.executor.slots import Slot, known
+from lmc.runtime.executor.switches import ALL, Switches
 from lmc.runtime.executor.task import Scope, open_frame
 from lmc.runtime.result import RunResult
 
@@ -27,6 +28,7 @@ class Executor:
         backend: what answers the model calls.
         plan: what `lower` gave, for the backend's target or for any.
         host: the user's functions by 'module:qualname'; others are imported when called.
+        switches: what is left out, to measure what it is worth.
 
     Raises:
         UsageError: the plan was lowered for another tokenizer or template.
@@ -37,6 +39,7 @@ class Executor:
         backend: Backend,
         plan: Plan,
         host: Mapping[str, Callable[..., Any]] | None = None,
+        switches: Switches = ALL,
     ) -> None:
         expected, given = plan.target_fingerprint, backend.target.fingerprint
         if expected and expected != given:
@@ -47,6 +50,7 @@ class Executor:
             )
         self.backend = backend
         self.plan = plan
+        self.switches = switches
         self.host = HostFunctions(host)
         self.code = PlanCode(plan, OPERATIONS)
         self.sessions = Sessions()
@@ -101,7 +105,9 @@ class PlanRunner(Runner):
         scope = Scope((), checked_defaults(instance.defaults))
 
         def make_run(loop: Loop) -> Run:
-            return Run(loop, executor.backend, executor.code, executor.host, instance)
+            return Run(
+                loop, executor.backend, executor.code, executor.host, instance, executor.switches
+            )
 
         def open_entry(run: Run) -> Sequence[Slot]:
             arguments = [known(None), *map(known, values)]

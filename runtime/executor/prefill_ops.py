@@ -100,7 +100,10 @@ def group(task: Task) -> None:
     parent, children = handles[0], handles[1:]
     for position, child in enumerate(children):
         link(child.identity, task.output(position).value.identity, task.ready)
-    task.wait([parent.content], partial(_prefill, task, parent, children))
+    if task.run.switches.groups:
+        task.wait([parent.content], partial(_prefill, task, parent, children))
+    else:
+        _give_children(task, children, None)
 
 
 def _prefill(task: Task, parent: StateHandle, children: Sequence[StateHandle]) -> None:

@@ -3,12 +3,13 @@
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from lmc.errors import Cancelled, LmcError, RunError
-from lmc.ir.calls import CallUsage, GenCall, ScoreCall
+from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall
 from lmc.ir.target import Backend
 from lmc.runtime.executor.code import CodeStep, PlanCode
 from lmc.runtime.executor.frontier import Frontier
@@ -16,6 +17,7 @@ from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.instance import Instance, OnEvent
 from lmc.runtime.executor.loop import Loop
 from lmc.runtime.executor.slots import Failure, Order
+from lmc.runtime.executor.switches import ALL, Switches
 from lmc.runtime.origins import Origin
 from lmc.runtime.prompt_state import Lineage
 
@@ -29,6 +31,20 @@ MANY_CALLS = 256
 """Open calls that keep a run from beginning what it put off."""
 
 
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A model call to be submitted; arguments as in `Run.ask`."""
+
+    call: GenCall | ScoreCall
+    order: Order
+    on_answer: Callable[[Any], None]
+    on_text: Callable[[str], None] | None
+
+    def refused(self) -> None:
+        """Answer that the call is not needed any more."""
+        self.on_answer(Cancelled("the run has failed before"))
+
+
 class Run:
     """The part of a run that all its frames share; belongs to the loop's thread.
 
@@ -39,6 +55,9 @@ class Run:
         needed: what effects rest on, which count as needed whatever is read later.
         asked: in eager mode, what the answers of generations rest on.
         pins: prefixes that are kept computed; given back when the run closes.
+        chain_steps: decode steps of the longest chain of calls so far, each of them asked
+            when the one before had been answered.
+        switches: what is left out.
     """
 
     def __init__(
@@ -48,8 +67,10 @@ class Run:
         code: PlanCode | None,
         host: HostFunctions,
         instance: Instance,
+        switches: Switches = ALL,
     ) -> None:
         self.loop = loop
+        self.switches = switches
         self.ready = loop.ready
         self.backend = backend
         self.code = code
@@ -72,6 +93,7 @@ class Run:
         self.prologue_tokens = 0
         self.shared_tokens = 0
         self.held_back_tokens = 0
+        self.chain_steps = 0
         self.pins: list[Any] = []
         self.needed: list[Origin | None] = []
         self.asked: dict[Order, Sequence[Origin]] = {}
@@ -81,6 +103,7 @@ class Run:
         self._sites: dict[int, str] = {}
         self._on_drained: Callable[[], None] | None = None
         self._later: list[tuple[Order, int, Task, Callable[[], None]]] = []
+        self._queued: list[tuple[Order, int, Ask]] = []
 
     @property
     def num_open(self) -> int:
@@ -98,21 +121,29 @@ class Run:
 
         `order` is the place of the asking step in program order.
         """
-        if self.is_beyond(order):
-            self.ready.append(partial(on_answer, Cancelled("the run has failed before")))
+        asked = Ask(call, order, on_answer, on_text)
+        if self.switches.parallel:
+            self._submit(asked)
+        else:
+            heappush(self._queued, (order, next(self._numbers), asked))
+
+    def _submit(self, asked: "Ask") -> None:
+        call, on_text = asked.call, asked.on_text
+        if self.is_beyond(asked.order):
+            self.ready.append(asked.refused)
             return
-        submitted = time.monotonic()
+        submitted, before = time.monotonic(), self.chain_steps
 
         def answered(result: Any) -> None:
-            self._count(result, submitted)
-            on_answer(_told(result))
+            self._count(result, submitted, before)
+            asked.on_answer(_told(result))
 
         def submit(done: Callable[[Any], None]) -> Any:
             if isinstance(call, ScoreCall):
                 return self.backend.submit_score(call, done)
             return self.backend.submit_gen(call, done, on_text and partial(self._text, on_text))
 
-        self.begin(submit, answered, order=order, site=call.site)
+        self.begin(submit, answered, order=asked.order, site=call.site)
 
     def is_beyond(self, order: Order) -> bool:
         """Whether a step comes after a failure that will end the run."""
@@ -135,6 +166,11 @@ class Run:
             ticket = self._open.get(number)
             if place > after and (before is None or place < before) and ticket is not None:
                 ticket.cancel()
+        for entry in list(self._queued):
+            if entry[0] > after and (before is None or entry[0] < before):
+                self._queued.remove(entry)
+                self.ready.append(entry[2].refused)
+        heapify(self._queued)
 
     def abort(self, error: BaseException) -> None:
         """End the run at once: a bug of ours, or a failure of the caller's own listener."""
@@ -146,7 +182,14 @@ class Run:
         heappush(self._later, (task.order, next(self._numbers), task, begin))
 
     def begin_next(self) -> None:
-        """Begin what `begin_later` put off, if few calls are out."""
+        """Begin what was put off: the next call in program order, or what `begin_later` got.
+
+        A call that waits for its turn is asked once nothing else is out.
+        """
+        if self._queued and not self._open:
+            if not self._later or self._queued[0][0] < self._later[0][0]:
+                self.ready.append(partial(self._submit, heappop(self._queued)[2]))
+                return
         while self._later and self.num_open < MANY_CALLS:
             _, _, task, begin = heappop(self._later)
             if not self.is_closed and not task.is_beyond():
@@ -210,11 +253,13 @@ class Run:
             on_drained, self._on_drained = self._on_drained, None
             on_drained()
 
-    def _count(self, result: Any, submitted: float) -> None:
+    def _count(self, result: Any, submitted: float, chain_before: int) -> None:
         usage = getattr(result, "usage", None)
         if usage is None:
             return
         self.usages.append(usage)
+        if isinstance(result, GenResult):
+            self.chain_steps = max(self.chain_steps, chain_before + usage.decode_steps)
         if usage.first_token_seconds > 0:
             first = submitted - self.started + usage.first_token_seconds
             self.first_token = first if self.first_token is None else min(self.first_token, first)

@@ -276,6 +276,7 @@ def make_result(run: Run, state: PromptState, value: Any, origin: Origin | None)
         prologue_tokens=run.prologue_tokens,
         shared_tokens=run.shared_tokens,
         held_back_tokens=run.held_back_tokens,
+        chain_steps=run.chain_steps,
         first_token_seconds=run.first_token,
         seconds=time.monotonic() - run.started,
     )

@@ -19,7 +19,7 @@ from lmc.ir.core import Module
 from lmc.ir.interpreter import interpret
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.passes.pipeline import PassManager
-from lmc.runtime.executor import Executor
+from lmc.runtime.executor import Executor, Switches
 
 ARGS = {"a": "abc", "b": 3}
 
@@ -79,7 +79,16 @@ def pure(value: Any) -> str:
     return repr(value) + "ab"
 
 
-def check(module: Module, is_optimised: bool, target: Any, model: Any, backend: Any) -> None:
+MODES = {
+    "unoptimised": (False, Switches()),
+    "optimised": (True, Switches()),
+    "one after another": (True, Switches(parallel=False, groups=False)),
+}
+
+
+def check(
+    module: Module, is_optimised: bool, switches: Switches, target: Any, model: Any, backend: Any
+) -> None:
     """Fail if the executor shows anything that the interpreter does not, or the reverse."""
     host = {"m:note": lambda value: [value, value], "m:pure": pure}
     try:
@@ -94,7 +103,8 @@ def check(module: Module, is_optimised: bool, target: Any, model: Any, backend: 
         return [value, value]
 
     plan = lower(run, target)
-    made = Executor(backend, plan, {"m:note": note, "m:pure": pure}).run("main", ARGS, seed=7)
+    host = {"m:note": note, "m:pure": pure}
+    made = Executor(backend, plan, host, switches).run("main", ARGS, seed=7)
     assert repr(shown(made.value)) == repr(shown(expected.value))
     assert repr(shown(made.state)) == repr(shown(expected.state))
     assert made.state.messages() == expected.messages
@@ -106,7 +116,7 @@ def check(module: Module, is_optimised: bool, target: Any, model: Any, backend: 
         assert calls == Counter(call for call, _ in expected.demanded_calls)
 
 
-@pytest.mark.parametrize("is_optimised", [False, True], ids=["unoptimised", "optimised"])
+@pytest.mark.parametrize("mode", MODES)
 @settings(
     max_examples=60,
     deadline=None,
@@ -115,8 +125,8 @@ def check(module: Module, is_optimised: bool, target: Any, model: Any, backend: 
 )
 @given(draw=st.randoms(use_true_random=False))
 def test_random_programs_run_as_they_mean(
-    draw: Random, is_optimised: bool, make_program: Any, merging_target: Any, hash_model: Any
+    draw: Random, mode: str, make_program: Any, merging_target: Any, hash_model: Any
 ) -> None:
     with ThreadPoolExecutor(4) as pool:
         backend = PooledBackend(merging_target, hash_model, pool)
-        check(make_program(draw), is_optimised, merging_target, hash_model, backend)
+        check(make_program(draw), *MODES[mode], merging_target, hash_model, backend)
