@@ -2,6 +2,7 @@
 
 import atexit
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -62,16 +63,40 @@ def open_backend(
     return _open[key]
 
 
+@dataclass(frozen=True, slots=True)
+class LoadedModel:
+    """A model in memory, on which engines are opened; one of them may work at a time."""
+
+    model: Any
+    target: Target
+
+    def open_engine(self, **options: Any) -> Backend:
+        """Open an engine; options as lmc.runtime.engine.engine.Engine takes them."""
+        from lmc.runtime.engine.engine import Engine
+
+        return Engine(self.model, self.target, **options)
+
+
+def load_model(
+    model: str | Path | None, *, dtype: Dtype = "bfloat16", progress: Progress | None = None
+) -> LoadedModel:
+    """Load a model's weights; arguments as of open_backend, but the oracle has none.
+
+    Raises:
+        ModelError: there is no such model, or its files cannot be read.
+    """
+    from lmc.codegen.target import load_target
+    from lmc.runtime.models.decoder import CausalModel
+
+    path = find_model(None if model is None else str(model))
+    target = cast(Target, load_target(path))
+    return LoadedModel(CausalModel.load(path, dtype=dtype, progress=progress), target)
+
+
 def _open_engine(
     path: Path, dtype: Dtype, progress: Progress | None, options: dict[str, Any]
 ) -> Backend:
-    from lmc.codegen.target import load_target
-    from lmc.runtime.engine.engine import Engine
-    from lmc.runtime.models.decoder import CausalModel
-
-    target = cast(Target, load_target(path))
-    model = CausalModel.load(path, dtype=dtype, progress=progress)
-    engine = Engine(model, target, **options)
+    engine: Any = load_model(path, dtype=dtype, progress=progress).open_engine(**options)
     atexit.register(engine.close)
     return engine
 

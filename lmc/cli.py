@@ -1,4 +1,4 @@
-"""The command line: compile, run, ir, opt, viz, explain, check, lint, pull.
+"""The command line: compile, run, ir, opt, viz, explain, bench, check, lint, pull.
 
 Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 the program failed,
 2 wrong use, 3 could not compile, 130 interrupted.
@@ -233,6 +233,36 @@ def explain(
     from lmc.explain import explain_source
 
     click.echo(str(explain_source(program, model, pipeline(passes), arguments)))
+
+
+@cli.command(short_help="Measure a program compiled against eager, and without what helps.")
+@click.argument("program")
+@model_option
+@click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
+              help="An argument; @file reads a file, @- stdin, @@ is a literal @.")  # fmt: skip
+@click.option("--args", "rows", type=click.Path(path_type=Path), metavar="FILE.jsonl",
+              help="One run per line, each a JSON object of arguments.")  # fmt: skip
+@click.option("--repeat", type=click.IntRange(min=1), default=3, show_default=True,
+              help="How often each row is measured; medians count.")  # fmt: skip
+@click.option("--ablate", is_flag=True, help="Add rows without one thing that helps each.")
+@click.option("--slots", type=click.IntRange(min=1), metavar="TOKENS",
+              help="KV memory of the engine.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of all sampling.")
+@click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16",
+              help="Type of weights and KV; bfloat16 by default.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def bench(program: str, as_json: bool, **options: Any) -> None:
+    """Run PROGRAM (prog.py, prog.py:name or an artifact) eager and compiled on one model.
+
+    Every row is measured on an engine of its own with an empty cache, taking turns. All rows
+    must give the same results; where they do not, this is told and the exit code is 1.
+    """
+    from lmc.benching.source import bench_source
+
+    report = bench_source(program, **options)
+    click.echo(report.json_text() if as_json else str(report))
+    if report.different:
+        raise click.exceptions.Exit(1)
 
 
 @cli.command(short_help="Check that a program runs alike in every mode.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lmc.codegen.artifact import Artifact
     from lmc.frontend.capture import Captured
     from lmc.ir.target import Backend, Target
-    from lmc.runtime.executor import Executor
+    from lmc.runtime.executor import Executor, Switches
     from lmc.runtime.executor.runner import Runner
 
 
@@ -141,16 +141,20 @@ class CompiledProgram(Runnable):
 
     def runner_on(self, backend: "Backend") -> "Runner":
         """Return what runs the program on a backend, lowered again for another tokenizer."""
-        from lmc.runtime.executor import Executor
-
         known = self._executors.get(id(backend))
         if known is None:
-            plan = self.plan
-            if plan.target_fingerprint and plan.target_fingerprint != backend.target.fingerprint:
-                plan = lower(self.module, backend.target)
-            host = self._captured.host if self._captured is not None else {}
-            known = self._executors[id(backend)] = (backend, Executor(backend, plan, host))
+            known = self._executors[id(backend)] = (backend, self.executor_on(backend))
         return known[1].program(self.name)
+
+    def executor_on(self, backend: "Backend", switches: "Switches | None" = None) -> "Executor":
+        """Return a new executor of the plan on a backend; `switches` leave things out."""
+        from lmc.runtime.executor import Executor, Switches
+
+        plan = self.plan
+        if plan.target_fingerprint and plan.target_fingerprint != backend.target.fingerprint:
+            plan = lower(self.module, backend.target)
+        host = self._captured.host if self._captured is not None else {}
+        return Executor(backend, plan, host, switches or Switches())
 
     def remark_lines(self) -> list[str]:
         """Return what each pass did, or why not."""

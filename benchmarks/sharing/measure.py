@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
+from lmc.benching.trie import least_computed, trie_size
 from lmc.runtime.engine.stats import EngineStats
 from sharing.offline import Call, best_offline, schedule_cost
-from sharing.replay import Recorded, ReplayEngine, ReplayModel
-from sharing.trie import least_computed, trie_size
+from sharing.replay import Recorded, ReplayEngine, ReplayModel, words_of
 from sharing.workloads import Workload
 
 SEED = 20260
@@ -109,17 +108,6 @@ def _owners(calls: Sequence[Recorded], results: Sequence[Any]) -> list[int]:
     """Return the instance of each call; every call of these workloads is needed."""
     known = {id(record.call): i for i, result in enumerate(results) for record in result.calls}
     return [known[id(call.call)] for call in calls]
-
-
-@cache
-def words_of(tokenizer: Any) -> list[int]:
-    """Return the ids of plain words with a blank before: text that encodes to itself."""
-    table = tokenizer.token_bytes()
-    return [
-        i for i, piece in enumerate(table)
-        if piece and len(piece) > 3 and piece[:1] == b" " and piece[1:].isalpha()
-        and piece[1:].islower()
-    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

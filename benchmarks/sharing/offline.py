@@ -24,7 +24,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from sharing.trie import Edge, Tokens, Trie, common_len
+from lmc.benching.trie import Tokens, common_len
+from sharing.trie import Edge, Trie
 
 Eviction = Literal["belady", "recency"]
 

@@ -9,6 +9,7 @@ as well and its logits are replaced; without one, runs of thousands of calls tak
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,17 @@ def hash_of(token_ids: Iterable[int], start: int = FIRST) -> int:
     for token_id in token_ids:
         found = next_hash(found, token_id)
     return found
+
+
+@cache
+def words_of(tokenizer: Any) -> list[int]:
+    """Return the ids of plain words with a blank before: text that encodes to itself."""
+    table = tokenizer.token_bytes()
+    return [
+        i for i, piece in enumerate(table)
+        if piece and len(piece) > 3 and piece[:1] == b" " and piece[1:].isalpha()
+        and piece[1:].islower()
+    ]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

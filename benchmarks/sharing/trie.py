@@ -1,54 +1,10 @@
-"""The token trie of calls: the least that any schedule has to compute."""
+"""The compressed token trie of calls, for schedules that are simulated."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-Tokens = Sequence[int]
-
-
-def common_len(left: Tokens, right: Tokens) -> int:
-    """Return the length of the longest common prefix."""
-    size = min(len(left), len(right))
-    if left[:size] == right[:size]:
-        return size
-    low, high = 0, size  # the first `low` are equal, the first `high` are not
-    while high - low > 1:
-        middle = (low + high) // 2
-        if left[:middle] == right[:middle]:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def trie_size(sequences: Iterable[Tokens]) -> int:
-    """Return the number of distinct non-empty prefixes of the sequences.
-
-    Each is one token that must go through the model at least once, whatever the order, the
-    memory and the machine: a lower bound on the tokens computed.
-    """
-    ordered = sorted(set(map(tuple, sequences)))
-    total, before = 0, ()
-    for sequence in ordered:
-        total += len(sequence) - common_len(before, sequence)
-        before = sequence
-    return total
-
-
-def least_computed(sequences: Iterable[Tokens], generated: Iterable[tuple[Tokens, Tokens]]) -> int:
-    """Return the least number of tokens that must go through the model.
-
-    `generated` are the context of each generation, and of its tokens those that went through
-    the model: all but the last. Each needs a forward pass of its own, for the logits behind
-    it, also where an equal call has computed the same; so what is generated again counts again.
-    """
-    made = list(generated)
-    distinct = {
-        (*context, *tokens[: n + 1]) for context, tokens in made for n in range(len(tokens))
-    }
-    again = sum(len(tokens) for _, tokens in made) - len(distinct)
-    return trie_size(sequences) + again
+from lmc.benching.trie import Tokens, common_len
 
 
 @dataclass(slots=True, eq=False)

@@ -6,7 +6,9 @@ from itertools import combinations, permutations
 
 import pytest
 from sharing.offline import Call, best_offline, depth_first, schedule_cost
-from sharing.trie import Trie, least_computed, trie_size
+from sharing.trie import Trie
+
+from lmc.benching.trie import least_computed, trie_size
 
 
 def prefixes(sequences):
