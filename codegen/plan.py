@@ -99,35 +99,43 @@ class Plan:
         """Return where a step comes from."""
         return self.locations[step.location] if step.location >= 0 else None
 
-    def classes(self) -> list[str]:
+    def steps(self, program: str | None = None) -> Iterator[Step]:
+        """Yield all steps, or those that one program may come to."""
+        names = list(self.functions) if program is None else self.reached(program)
+        for name in names:
+            yield from self.functions[name].body.walk()
+
+    def reached(self, program: str) -> list[str]:
+        """Return the functions that a program may come to, itself first."""
+        found = [program]
+        for name in found:  # grows while it is walked
+            for step in self.functions[name].body.walk():
+                if step.op in ("func.call", "func.apply"):
+                    callee = str(step.attributes["callee"])
+                    if callee not in found:
+                        found.append(callee)
+        return found
+
+    def classes(self, program: str | None = None) -> list[str]:
         """Return the import names of all classes whose values generations make, sorted."""
         return sorted(
             {
                 name
-                for function in self.functions.values()
-                for step in function.body.walk()
+                for step in self.steps(program)
                 if step.op == "lm.gen"
                 for name in class_names(step.attributes["params"].get("type"))
             }
         )
 
-    def callees(self) -> list[str]:
-        """Return the import names of all host functions that the plan calls, sorted."""
-        return sorted(
-            {
-                str(step.attributes["callee"])
-                for function in self.functions.values()
-                for step in function.body.walk()
-                if step.op in ("host.call", "host.pure")
-            }
-            | {
-                str(name)
-                for function in self.functions.values()
-                for step in function.body.walk()
-                if step.op == "host.matches"
-                for name in step.attributes["classes"]  # type: ignore[union-attr]
-            }
-        )
+    def callees(self, program: str | None = None) -> list[str]:
+        """Return the import names of all host functions and exceptions that are named, sorted."""
+        names: set[str] = set()
+        for step in self.steps(program):
+            if step.op in ("host.call", "host.pure"):
+                names.add(str(step.attributes["callee"]))
+            elif step.op == "host.matches":
+                names.update(map(str, step.attributes["classes"]))  # type: ignore[arg-type]
+        return sorted(names)
 
 
 def print_plan(plan: Plan) -> str:

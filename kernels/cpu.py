@@ -64,6 +64,11 @@ class CpuKernels:
         self.name = f"cpu ({bf16}, {self._free.lmc_lanes()} lanes)"
         self.set_num_threads(usable_cores())
 
+    @property
+    def fingerprint(self) -> str:
+        """Name of the built library, a hash of all that its code depends on, and its path taken."""
+        return f"{self.library.path.stem} {self.name}"
+
     def set_num_threads(self, count: int) -> None:
         """Set how many threads the operators use; results do not depend on it."""
         self._free.lmc_set_num_threads(count)

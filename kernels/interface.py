@@ -78,6 +78,11 @@ class Kernels(Protocol):
         ...
 
     @property
+    def fingerprint(self) -> str:
+        """A text that differs where results may differ: code, compiler, instructions."""
+        ...
+
+    @property
     def is_exact(self) -> bool:
         """Whether rows are independent of one another bit for bit."""
         ...

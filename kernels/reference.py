@@ -49,6 +49,7 @@ class ReferenceKernels:
     """
 
     name = "reference"
+    fingerprint = f"reference, torch {torch.__version__}"
     is_exact = False
 
     def __init__(self, reason: str | None = None) -> None:

@@ -102,28 +102,23 @@ passes_option = click.option(
 @click.option("--remarks", is_flag=True, help="Say what each pass did, or why not.")
 @click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
               help="Prepare for what recorded runs took; see `lmc run --profile`.")  # fmt: skip
-def compile_command(
-    program: str, output: Path | None, model: str | None, passes: str | None,
-    print_after: str | None, remarks: bool, profile: Path | None,
-) -> None:  # fmt: skip
-    """Compile PROGRAM (prog.py or prog.py:name) to an artifact that runs without its source."""
-    from lmc.ir.profile_file import read_profile
-    from lmc.progress import Progress
-    from lmc.sources import artifact_path, compile_source
+@click.option("--with-kv", is_flag=True, help="Keep the KV of the constant prefixes in it.")
+@click.option("--dtype", type=click.Choice(["bfloat16", "float32"]),
+              help="Type of that KV; bfloat16 by default.")  # fmt: skip
+def compile_command(program: str, **options: Any) -> None:
+    """Compile PROGRAM to an artifact that runs without its source.
 
-    path = artifact_path(program, output)
-    recorded = read_profile(profile) if profile is not None else None
-    with Progress() as progress, progress.running(f"compiling {program}"):
-        compiled = compile_source(
-            program, model, pipeline(passes), ir_printer(print_after), recorded
-        )
-    compiled.save(path)
-    for line in compiled.profile_lines():
-        click.echo(line, err=True)
+    prog.py means all programs of the file, prog.py:name one of them, prog.py:a,b several.
+    """
+    from lmc.cli_compile import compile_to_file
+
+    options["passes"] = pipeline(options["passes"])
+    printer, remarks = ir_printer(options.pop("print_after")), options.pop("remarks")
+    compiled, lines = compile_to_file(program, print_after=printer, **options)
     if remarks:
         for line in compiled.remark_lines():
             click.echo(line, err=True)
-    for line in compiled.describe_lines(path):
+    for line in lines:
         click.echo(line, err=True)
 
 

@@ -4,6 +4,7 @@ import secrets
 import shlex
 import sys
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import click
 
 from lmc.arguments import argument_sets
 from lmc.compiled import CompiledProgram, load
-from lmc.errors import CaptureError, LmcError, UsageError
+from lmc.errors import CaptureError, LmcError, PrefixKvWarning, UsageError
 from lmc.ir.profile import Profile
 from lmc.program import Program
 from lmc.progress import Progress
@@ -73,7 +74,7 @@ def compiled_runner(source: str, found: Runner, options: dict[str, Any]) -> Runn
     if isinstance(found, CompiledProgram) or options["eager"]:
         return found
     try:
-        return compile_found(source, found, options["model"], options["passes"])
+        return compile_found(source, [found], options["model"], options["passes"])
     except CaptureError as error:
         click.echo(f"warning: {error}\n'{found.name}' runs uncompiled, in eager mode", err=True)
         return found
@@ -83,6 +84,8 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
     from lmc.backends import open_backend
     from lmc.summary import seed_line, summary_lines
 
+    # Told as a note below.
+    warnings.simplefilter("ignore", PrefixKvWarning)
     with Progress() as progress:
         backend = open_backend(options["model"], dtype=options["dtype"], progress=progress)
         defaults = {name: options[name] for name in ("temperature", "max_tokens")}
@@ -187,6 +190,8 @@ def notes(source: str, runner: Runner, backend: Any) -> list[str]:
     if notice := getattr(backend, "notice", None):
         lines.append(f"note: {notice}")
     if isinstance(runner, CompiledProgram) and is_artifact(source):
+        if (reason := runner.kv_refusal(backend)) is not None:
+            lines.append(f"note: {reason}")
         if runner.plan.target_fingerprint not in ("", backend.target.fingerprint):
             names = f"{runner.model_name}, lowered again for {backend.target.name}"
             lines.append(f"note: compiled for {names}")

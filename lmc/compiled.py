@@ -1,7 +1,6 @@
 """CompiledProgram: what compiling gives; runs, saves to an artifact, loads from one."""
 
-import shlex
-import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,11 +10,15 @@ from lmc.codegen.artifact import load_artifact, save_artifact
 from lmc.codegen.lower import lower
 from lmc.codegen.media import refuse_constant_files
 from lmc.codegen.plan import Plan
+from lmc.codegen.requirements import host_params, misfits, params_text
 from lmc.codegen.signature import signature_of
-from lmc.errors import CompileError, UsageError
+from lmc.errors import CompileError, PrefixKvWarning, RunError, UsageError
 from lmc.ir.core import Module
 from lmc.ir.value_types import find_class
+from lmc.prefix_kv import compute_prefixes, load_prefixes, why_not_loaded
+from lmc.program import user_level
 from lmc.running import Runnable
+from lmc.runtime.executor.host import HostFunctions
 
 if TYPE_CHECKING:
     from lmc.codegen.artifact import Artifact
@@ -40,15 +43,19 @@ class CompiledProgram(Runnable):
         module: Module | None = None,
         target: "Target | None" = None,
         pass_log: Sequence[Any] = (),
+        pipeline: str = "",
         captured: "Captured | None" = None,
+        first: Module | None = None,
         artifact: "Artifact | None" = None,
     ) -> None:
         self.plan = plan
         self.name = entry
         self.target = target
         self.pass_log = list(pass_log)
+        self.pipeline = pipeline
         self._module = module
         self._captured = captured
+        self._first = first
         self._artifact = artifact
         self._executors: dict[int, tuple[Backend, Executor]] = {}
         function = plan.functions[entry]
@@ -69,6 +76,14 @@ class CompiledProgram(Runnable):
         return self._module
 
     @property
+    def captured_module(self) -> Module:
+        """The IR before all passes: as captured, with what a profile says of it."""
+        if self._first is not None:
+            return self._first
+        assert self._artifact is not None, "captured, or from an artifact"
+        return self._artifact.captured()
+
+    @property
     def model_name(self) -> str:
         """The name of the model that the program was compiled for."""
         if self.target is not None:
@@ -76,26 +91,74 @@ class CompiledProgram(Runnable):
         return str(self._artifact.target["name"]) if self._artifact is not None else ""
 
     @property
+    def programs(self) -> "dict[str, CompiledProgram]":
+        """All programs that were compiled with this one, by name, in their order."""
+        return {name: self._sibling(name) for name in self.plan.entries}
+
+    def _sibling(self, name: str) -> "CompiledProgram":
+        """Return another program of the same plan; it shares what runs them."""
+        if name == self.name and not self.__lmc_fixed__:
+            return self
+        made = CompiledProgram(
+            self.plan, name, module=self._module, target=self.target, pass_log=self.pass_log,
+            pipeline=self.pipeline, captured=self._captured, first=self._first,
+            artifact=self._artifact,
+        )  # fmt: skip
+        made._executors = self._executors
+        return made
+
+    @property
     def required_imports(self) -> list[str]:
-        """Host functions and classes that must be importable, as 'module:qualname'."""
-        callees = [name for name in self.plan.callees() if not name.startswith("builtins:")]
-        return list(dict.fromkeys([*callees, *self.plan.classes()]))
+        """Host functions and classes that must be importable, as 'module:qualname'.
+
+        Of an artifact with several programs, those that this one may come to.
+        """
+        return self.imports(self.name)
+
+    def imports(self, program: str | None = None) -> list[str]:
+        """Return what one program needs, or all of them, as 'module:qualname'."""
+        names = [n for n in self.plan.callees(program) if not n.startswith("builtins:")]
+        return list(dict.fromkeys([*names, *self.plan.classes(program)]))
+
+    def _host(self) -> dict[str, Any]:
+        return self._captured.host if self._captured is not None else {}
 
     def check_imports(self) -> None:
-        """Import the host functions that the program calls, and the classes that it makes.
+        """Import what the program needs, and check that it still takes the calls' arguments.
 
         Raises:
-            RunError: one cannot be imported; says which and from where.
+            RunError: a function or class cannot be imported, or takes other parameters than
+                when the program was compiled; tells what was expected, and what to do.
         """
-        from lmc.runtime.executor.host import HostFunctions
-
-        host = HostFunctions(self._captured.host if self._captured is not None else {})
-        classes = self.plan.classes()
+        classes = self.plan.classes(self.name)
         for name in classes:
             find_class(name)
+        host = HostFunctions(self._host())
+        expected = self._artifact.hosts if self._artifact is not None else {}
+        problems: list[str] = []
+        hint: str | None = None
         for callee in self.required_imports:
-            if callee not in classes:
-                host.find(callee)
+            try:
+                found = None if callee in classes else host.find(callee)
+            except RunError as error:
+                known = expected.get(callee)
+                wanted = (
+                    f" (expected {callee.partition(':')[2]}{params_text(known)})" if known else ""
+                )
+                problems.append(f"{error.message}{wanted}")
+                hint = hint or error.hint
+                continue
+            for step, text in misfits(self.plan, self.name, callee, found, expected.get(callee)):
+                place = self.plan.location(step)
+                module, _, name = callee.partition(":")
+                problems.append(
+                    f"the program calls {name} of module '{module}'"
+                    f"{f' at {place}' if place is not None else ''}, which takes other parameters "
+                    f"than when it was compiled: {text}"
+                )
+                hint = hint or f"use the {module} that it was compiled with, or compile it again"
+        if problems:
+            raise RunError("\n".join(problems), hint=hint)
 
     def is_current(self) -> bool:
         """Whether the globals that capture read still have the values that it read."""
@@ -105,21 +168,31 @@ class CompiledProgram(Runnable):
         """Run the program and return what it returned."""
         return self._run(args, keywords).value
 
-    def save(self, path: str | Path) -> None:
+    def save(self, path: str | Path, *, kv_backend: "Backend | None" = None) -> None:
         """Write the artifact; the same program gives the same bytes.
+
+        Args:
+            path: the file to write.
+            kv_backend: an engine that computes the KV of the constant prefixes, which the
+                artifact then carries. It fits this model, kernels and machine only.
 
         Raises:
             UsageError: this program was loaded from an artifact already.
+            UsageError: `kv_backend` keeps no KV.
             CompileError: it calls a function that no other process can import.
             ArtifactError: the file cannot be written.
         """
-        if self.target is None:
+        if self.target is None or self._captured is None:
             raise UsageError(f"'{self.name}' was loaded from an artifact", hint="copy the file")
         self._refuse_local_functions()
         refuse_constant_files(self.module)
+        find = HostFunctions(self._host()).find
+        kv = b"" if kv_backend is None else compute_prefixes(self.plan, kv_backend)
         save_artifact(
-            path, module=self.module, plan=self.plan, target=self.target, entry=self.name,
-            pass_log=self.pass_log, lmc_version=__version__,
+            path, captured=self.captured_module, module=self.module, plan=self.plan,
+            target=self.target, entry=self.name, pass_log=self.pass_log,
+            hosts=host_params(self.plan, find), lmc_version=__version__, pipeline=self.pipeline,
+            kv=kv,
         )  # fmt: skip
 
     def _refuse_local_functions(self) -> None:
@@ -143,6 +216,9 @@ class CompiledProgram(Runnable):
         """Return what runs the program on a backend, lowered again for another tokenizer."""
         known = self._executors.get(id(backend))
         if known is None:
+            if self._artifact is not None:
+                self.check_imports()
+            self._load_prefixes(backend)
             known = self._executors[id(backend)] = (backend, self.executor_on(backend))
         return known[1].program(self.name)
 
@@ -153,8 +229,23 @@ class CompiledProgram(Runnable):
         plan = self.plan
         if plan.target_fingerprint and plan.target_fingerprint != backend.target.fingerprint:
             plan = lower(self.module, backend.target)
-        host = self._captured.host if self._captured is not None else {}
-        return Executor(backend, plan, host, switches or Switches())
+        return Executor(backend, plan, self._host(), switches or Switches())
+
+    def _load_prefixes(self, backend: "Backend") -> None:
+        """Have the KV that the artifact carries put into the backend's cache."""
+        if self._artifact is None or not self._artifact.kv:
+            return
+        reason = self.kv_refusal(backend)
+        if reason is None:
+            load_prefixes(self._artifact.kv, backend)
+        else:
+            warnings.warn(reason, PrefixKvWarning, stacklevel=user_level())
+
+    def kv_refusal(self, backend: "Backend") -> str | None:
+        """Return why a backend cannot use the artifact's prefix KV; None where nothing is wrong."""
+        if self._artifact is None or not self._artifact.kv:
+            return None
+        return why_not_loaded(self._artifact.kv, backend)
 
     def remark_lines(self) -> list[str]:
         """Return what each pass did, or why not."""
@@ -182,28 +273,6 @@ class CompiledProgram(Runnable):
             *(f"note: {message}, so what the profile says of it is ignored" for message in unknown),
         ]
 
-    def describe_lines(self, path: Path) -> list[str]:
-        """Return what `lmc compile` tells about the artifact that it wrote."""
-        size = path.stat().st_size
-        ops = sum(1 for _ in self.module.walk())
-        what = f"{self.name}{self.__signature__} for {self.model_name}"
-        lines = [f"wrote {path}: {what}, {ops} ops, {size:,} bytes"]
-        needed = [name for name in self.required_imports if _package(name) != "lmc"]
-        where = "from any folder"
-        if needed:
-            lines.append(f"needs when it runs, importable: {', '.join(needed)}")
-            standard = sys.stdlib_module_names
-            modules = {n.split(":")[0]: None for n in needed if _package(n) not in standard}
-            if modules:
-                where = f"where {', '.join(modules)} can be imported: beside it, or installed"
-        lines.append(f"next: `lmc run {shlex.quote(str(path))}` runs it, {where}")
-        return lines
-
-
-def _package(name: str) -> str:
-    """Return the package of 'module:qualname'."""
-    return name.split(":")[0].split(".")[0]
-
 
 def load(path: str | Path, name: str | None = None) -> CompiledProgram:
     """Load an artifact; `name` chooses one of several programs.
@@ -219,4 +288,7 @@ def load(path: str | Path, name: str | None = None) -> CompiledProgram:
     chosen = name or artifact.manifest["entry"]
     if chosen not in entries:
         raise UsageError(f"{path} has no program '{name}'", hint=f"it has: {', '.join(entries)}")
-    return CompiledProgram(artifact.plan, chosen, pass_log=artifact.pass_log, artifact=artifact)
+    return CompiledProgram(
+        artifact.plan, chosen, pass_log=artifact.pass_log, pipeline=artifact.pipeline,
+        artifact=artifact,
+    )  # fmt: skip

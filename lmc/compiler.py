@@ -67,18 +67,31 @@ def compile_captured(
     """
     from lmc.codegen.lower import lower
     from lmc.codegen.media import refuse_media
+    from lmc.passes.pipeline import DEFAULT_PIPELINE
 
-    module, log = optimise(captured.module, passes, print_after, profile)
+    pipeline = DEFAULT_PIPELINE if passes is None else passes
+    first = captured.module
+
+    def show(name: str, made: Module) -> None:
+        nonlocal first
+        if name == "profile":
+            first = made  # what later pipelines start from
+        if print_after is not None:
+            print_after(name, made)
+
+    module, log = optimise(first, pipeline, show, profile)
     if not takes_media:
         refuse_media(module, target.name)
     plan = lower(module, target)
     return CompiledProgram(
-        plan, entry, module=module, target=target, pass_log=log, captured=captured
-    )
+        plan, entry, module=module, target=target, pass_log=log, pipeline=pipeline,
+        captured=captured,
+        first=first,
+    )  # fmt: skip
 
 
 def compile_program(
-    program: Program,
+    program: Program | Sequence[Program],
     *,
     model: Backend | str | Path | None = None,
     target: Target | None = None,
@@ -90,7 +103,8 @@ def compile_program(
     """Compile a program for a model, or for a target that is already open.
 
     Args:
-        program: what `@lmc.function` made.
+        program: what `@lmc.function` made; or several, to be kept in one artifact, of which
+            the first is meant when none is named.
         model: a backend, a model's path or name, "oracle", or None for the default model.
         target: what to compile for, instead of `model`.
         passes: pipeline text; None takes the default pipeline, "" none.
@@ -107,9 +121,10 @@ def compile_program(
     if target is None:
         target = open_target(None) if model is None else _target_of(model)
         takes_media = getattr(model, "takes_media", getattr(target, "sees", False))
-    captured = capture_programs([program])
+    programs = [program] if isinstance(program, Program) else list(program)
+    captured = capture_programs(programs)
     return compile_captured(
-        captured, target, entry=program.name, passes=passes, print_after=print_after,
+        captured, target, entry=programs[0].name, passes=passes, print_after=print_after,
         takes_media=takes_media, profile=profile,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ from lmc.passes.base import Remark
 from lmc.passes.cost.analysis import CostReport, estimate_cost
 from lmc.passes.cost.tally import Cost
 from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
-from lmc.sources import find_program, is_artifact, module_of, read_text, split_source
+from lmc.sources import captured_of, find_program, is_artifact, module_of, read_text, split_source
 
 SVG_SECONDS = 120
 
@@ -64,8 +64,8 @@ def _page(source: str, passes: str | None, model: str | None, arguments: Sequenc
     given: dict[str, Any] = {}
     lines: Sequence[tuple[int, str]] | None = None
     if path.suffix == ".lmir" or is_artifact(source):
-        module = module_of(source, "", None)
-        passes = "" if passes is None else passes
+        module, pipeline = captured_of(source)
+        passes = pipeline if passes is None else passes
         entry = name or (module.entries[0] if module.entries else None)
         if is_artifact(source):
             compiled = load(path, name)

@@ -131,5 +131,9 @@ class GraphBreakWarning(UserWarning):
     """A program that capture cannot read runs uncompiled, in eager mode."""
 
 
+class PrefixKvWarning(UserWarning):
+    """The prefix KV of an artifact does not fit what runs it, so it is computed."""
+
+
 class ScriptWarning(UserWarning):
     """An oracle's script answers a name that the program does not have, but nearly has."""

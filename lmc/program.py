@@ -176,7 +176,7 @@ class Program(Runnable[R], Generic[P, R]):
             module = self.trace()
         except CompileError:
             return  # told, or met, when the program runs
-        warn_of_script(backend, module, self.name, _user_level())
+        warn_of_script(backend, module, self.name, user_level())
 
     def _compiled_or_warn(self, backend: "Backend", passes: str | None) -> "CompiledProgram | None":
         """Compile; None, with a warning, where the source holds what cannot be captured."""
@@ -184,7 +184,7 @@ class Program(Runnable[R], Generic[P, R]):
             return self._compile_for(backend, passes)
         except CaptureError as error:
             message = f"{error}\n'{self.name}' runs uncompiled, in eager mode"
-            warnings.warn(message, GraphBreakWarning, stacklevel=_user_level())
+            warnings.warn(message, GraphBreakWarning, stacklevel=user_level())
             return None
 
     def _compile_for(self, backend: "Backend", passes: str | None) -> "CompiledProgram":
@@ -201,7 +201,7 @@ class Program(Runnable[R], Generic[P, R]):
         return known
 
 
-def _user_level() -> int:
+def user_level() -> int:
     """Return how many frames above the caller the user's code is, for warnings."""
     level, frame = 0, inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith("lmc."):

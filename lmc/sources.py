@@ -1,10 +1,11 @@
 """What the command line is given: program files, artifacts and IR text."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from lmc.codegen.artifact import MAGIC
+from lmc.codegen.artifact_file import MAGIC
 from lmc.compiled import CompiledProgram, load
 from lmc.compiler import capture_programs, compile_captured, optimise
 from lmc.errors import UsageError
@@ -75,11 +76,37 @@ def find_program(source: str) -> tuple[dict[str, Program], Program]:
     )
 
 
+def find_programs(source: str) -> list[Program]:
+    """Return the programs that `lmc compile` packs, the one meant when none is named first.
+
+    'prog.py' means all programs of the file, 'prog.py:name' one, 'prog.py:a,b' several in this
+    order. Of all, the entry is the one that is called as the file is, else the first.
+
+    Raises:
+        UsageError: no such file or program.
+    """
+    head, colon, tail = source.rpartition(":")
+    names = tail.split(",") if colon and head else []
+    if not names or not all(name.isidentifier() for name in names):
+        path = Path(source)
+        programs = load_programs(path)
+        names = sorted(programs, key=lambda name: name != path.stem)
+    else:
+        path = Path(head)
+        programs = load_programs(path)
+    for name in names:
+        if name not in programs:
+            raise UsageError(
+                f"{path} has no program '{name}'", hint=f"it has: {', '.join(programs)}"
+            )
+    return list({id(programs[name]): programs[name] for name in names}.values())
+
+
 def compile_source(
     source: str, model: str | None, passes: str | None, print_after: Any = None,
     profile: Profile | None = None,
 ) -> CompiledProgram:  # fmt: skip
-    """Compile a program file for a model; needs no weights.
+    """Compile the programs of a file for a model; needs no weights.
 
     Raises:
         UsageError: no such file, program or model.
@@ -87,22 +114,26 @@ def compile_source(
     """
     if is_artifact(source):
         raise UsageError(f"{source} is compiled already", hint=f"run it: lmc run {source}")
-    return compile_found(source, find_program(source)[1], model, passes, print_after, profile)
+    return compile_found(source, find_programs(source), model, passes, print_after, profile)
 
 
 def compile_found(
-    source: str, program: Program, model: str | None, passes: str | None, print_after: Any = None,
+    source: str,
+    programs: Sequence[Program],
+    model: str | None,
+    passes: str | None,
+    print_after: Any = None,
     profile: Profile | None = None,
-) -> CompiledProgram:  # fmt: skip
-    """Compile a program that was found in a source; as compile_source."""
+) -> CompiledProgram:
+    """Compile programs that were found in a source; as compile_source."""
     from lmc.backends import open_target
 
     folder = split_source(source)[0].resolve().parent
-    captured = capture_programs([program], folder=folder)
+    captured = capture_programs(programs, folder=folder)
     return compile_captured(
         captured,
         open_target(model),
-        entry=program.name,
+        entry=programs[0].name,
         passes=passes,
         print_after=print_after,
         takes_media=model == "oracle",
@@ -110,29 +141,41 @@ def compile_found(
     )
 
 
+def captured_of(source: str) -> tuple[Module, str | None]:
+    """Return the module of a source before all passes, and the pipeline that it went through.
+
+    For a program file that is None, the default one; IR text has gone through none.
+
+    Raises:
+        UsageError: no such file.
+        ParseError: IR text that does not parse.
+    """
+    path, name = split_source(source)
+    if path.suffix == ".lmir":
+        from lmc.ir.parser import parse_module
+
+        return parse_module(read_text(path), str(path)), ""
+    if is_artifact(source):
+        compiled = load(path, name)
+        return compiled.captured_module, compiled.pipeline
+    _, program = find_program(source)
+    return capture_programs([program], folder=path.resolve().parent).module, None
+
+
 def module_of(source: str, passes: str | None, after: str | None) -> Module:
     """Return the module of a program file, an artifact or an IR text file.
 
-    A program's module is shown after the default pipeline; `passes` chooses another, `after`
-    cuts it behind a pass. Artifacts and IR text are shown as they are unless `passes` is given.
+    A program is shown after the default pipeline, an artifact after its own, IR text as it is.
+    `passes` chooses another pipeline, `after` cuts it behind a pass.
 
     Raises:
         UsageError: no such file, or `after` names no pass of the pipeline.
         ParseError: IR text that does not parse.
     """
-    path, _ = split_source(source)
-    if path.suffix == ".lmir":
-        from lmc.ir.parser import parse_module
-
-        module = parse_module(read_text(path), str(path))
-        default: str | None = ""
-    elif is_artifact(source):
-        module, default = load(path).module, ""
-    else:
-        _, program = find_program(source)
-        module = capture_programs([program], folder=path.resolve().parent).module
-        default = None
-    chosen = default if passes is None else passes
+    if is_artifact(source) and passes is None and after is None:
+        return load(*split_source(source)).module
+    module, pipeline = captured_of(source)
+    chosen = pipeline if passes is None else passes
     if after is not None:
         chosen = cut_pipeline(chosen, after)
     return optimise(module, chosen)[0] if chosen != "" else module

@@ -11,7 +11,7 @@ from lmc.ir.parser import parse_module
 from lmc.ir.printer import print_module
 from lmc.ir.verifier import verify
 from lmc.passes.pipeline import PassManager
-from lmc.sources import module_of, read_text
+from lmc.sources import captured_of, is_artifact, read_text
 
 CONTEXT_LINES = 3
 
@@ -30,7 +30,10 @@ def stage_diff(source: str, passes: str | None, stages: str) -> str:
         raise UsageError(
             f"--diff takes two stages, not {stages!r}", hint="write --diff captured,final"
         )
-    texts = _texts(module_of(source, "", None), passes)
+    module, pipeline = captured_of(source)
+    if passes is None and is_artifact(source):
+        passes = pipeline
+    texts = _texts(module, passes)
     for name in names:
         if name not in texts:
             raise UsageError(f"there is no stage '{name}'", hint=f"stages: {', '.join(texts)}")

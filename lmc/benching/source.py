@@ -58,7 +58,7 @@ def bench_source(
     if isinstance(found, CompiledProgram):
         compiled, program = found, None
     else:
-        compiled, program = compile_found(source, found, model, None), found
+        compiled, program = compile_found(source, [found], model, None), found
     with Progress() as progress:
         loaded = load_model(model, dtype=dtype, progress=progress)
         fixed = {} if slots is None else {"num_slots": slots}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lmc.errors import EngineError
-from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.cache.prefix_cache import PrefixCache, TokenArray
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.request import LogitRows, Request
@@ -92,6 +92,35 @@ class EngineCore:
         """Start a registered request, unless it ended meanwhile."""
         if not request.is_done:
             self._guarded(request, lambda: request.start(self))
+
+    def read_kv(self, token_ids: TokenArray, start: int) -> bytes:
+        """Return the KV of a cached prefix from `start` on.
+
+        Raises:
+            EngineError: a part of the prefix is not cached.
+        """
+        handle, slots = self.cache.match_and_lock(token_ids)
+        try:
+            if handle.length < len(token_ids):
+                raise EngineError("a prefix was evicted before its KV was read")
+            return self.runner.read_kv(slots[start:])
+        finally:
+            self.cache.release(handle)
+
+    def place_kv(self, token_ids: TokenArray, start: int, data: memoryview) -> None:
+        """Put the KV of a prefix from `start` on into the cache.
+
+        Where that cannot be (the tokens before are not cached, or there is no room) nothing is
+        done: the prefix is computed when it is needed.
+        """
+        handle, slots = self.cache.match_and_lock(token_ids)
+        have = handle.length
+        own = self.cache.alloc(len(token_ids) - have) if have >= start else None
+        if own is not None and len(own):
+            self.runner.write_kv(own, data, have - start)
+            row = np.concatenate([slots, own])
+            handle = self.cache.insert(handle, token_ids, row)
+        self.cache.release(handle)
 
     def fail_all(self, error: BaseException) -> None:
         """End every request with `error`."""

@@ -15,6 +15,8 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
 
+import numpy as np
+
 from lmc.errors import Cancelled, EngineError
 from lmc.ir.calls import Constraint, GenCall, ScoreCall
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
@@ -149,6 +151,48 @@ class Engine(ServerNames):
         except EngineError as error:
             return self._refuse(on_done, error)
         return self._submit(request)
+
+    # -- KV that is kept in files ------------------------------------------------------------
+
+    @property
+    def kv_binding(self) -> dict[str, str]:
+        """What the bytes of a prefix's KV depend on, by name."""
+        target = self._target
+        return {
+            "tokenizer": target.tokenizer.fingerprint,
+            "template": target.fingerprint,
+            **self._core.runner.model.kv_fingerprint,
+        }
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Size of one token's KV."""
+        return self._core.runner.kv_bytes_per_token
+
+    def read_kv(self, context: tuple[int, ...], start: int) -> bytes:
+        """Return the KV of a pinned prefix from token `start` on.
+
+        Raises:
+            EngineError: it is not cached.
+        """
+        token_ids = np.array(context, dtype=np.int32)
+        return self._ask(lambda: self._core.read_kv(token_ids, start))
+
+    def submit_loaded(
+        self, context: tuple[int, ...], start: int, data: memoryview, on_done: OnPrefill
+    ) -> CallTicket:
+        """As `submit_prefill`, with the KV from token `start` on, as `read_kv` gave it.
+
+        What cannot be placed is computed.
+
+        Raises:
+            EngineError: the data has another size.
+        """
+        if len(data) != (len(context) - start) * self.kv_bytes_per_token:
+            raise EngineError(f"the KV of {len(context) - start} tokens has {len(data)} bytes")
+        token_ids = np.array(context, dtype=np.int32)
+        self._post(lambda: self._core.place_kv(token_ids, start, data))
+        return self.submit_prefill(context, on_done)
 
     # -- more --------------------------------------------------------------------------------
 

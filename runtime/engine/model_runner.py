@@ -65,6 +65,11 @@ class CausalModel(Protocol):
         """Hex digest of the weights."""
         ...
 
+    @property
+    def kv_fingerprint(self) -> dict[str, str]:
+        """What the bytes of the KV depend on beside the tokens, by name."""
+        ...
+
     def new_kv(self, num_slots: int) -> Any:
         """Make KV memory for `num_slots` tokens."""
         ...
@@ -98,6 +103,37 @@ class ModelRunner:
         self.page_table: NDArray[np.int32] = np.zeros((max_running, self.max_len), dtype=np.int32)
         self._table = torch.from_numpy(self.page_table)
         self._kv = model.new_kv(num_slots)
+
+    @property
+    def kv_bytes_per_token(self) -> int:
+        """Size of one token's KV over all layers."""
+        return self._kv.nbytes_per_token  # type: ignore[no-any-return]
+
+    def read_kv(self, slots: NDArray[np.int32]) -> bytes:
+        """Return the KV of some slots: [layers, keys and values, slots, heads, head dim]."""
+        import torch
+
+        index = torch.from_numpy(slots).long()
+        parts = [
+            tensor.index_select(0, index).view(torch.uint8).numpy().tobytes()
+            for pair in zip(self._kv.keys, self._kv.values, strict=True)
+            for tensor in pair
+        ]
+        return b"".join(parts)
+
+    def write_kv(self, slots: NDArray[np.int32], data: memoryview, first: int) -> None:
+        """Write what `read_kv` gave, without its first tokens, into slots."""
+        import torch
+
+        if data.readonly:
+            data = memoryview(bytearray(data))
+        count = first + len(slots)
+        values = torch.frombuffer(data, dtype=torch.uint8).view(2 * len(self._kv.keys), count, -1)
+        index = torch.from_numpy(slots).long()
+        pairs = zip(self._kv.keys, self._kv.values, strict=True)
+        for part, tensor in zip(values, (t for pair in pairs for t in pair), strict=True):
+            wanted = part[first:].view(tensor.dtype).view(-1, *tensor.shape[1:])
+            tensor.index_copy_(0, index, wanted)
 
     def forward(self, plan: StepPlan) -> NDArray[np.float32]:
         """Compute a step; return its logits, float32 [len(plan.logit_rows), vocab].

@@ -7,13 +7,14 @@ from functools import partial
 from weakref import WeakKeyDictionary
 
 from lmc.errors import LmcError
-from lmc.ir.target import Backend, Prefill, Ticket
+from lmc.ir.target import Backend, OnPrefill, Prefill, Ticket
 
 MAX_PROLOGUES = 32
 """Prologues that stay pinned per backend; the one unused for longest is given back first."""
 
 TokenIds = tuple[int, ...]
 OnReady = Callable[[int], None]
+Submit = Callable[[OnPrefill], Ticket]
 
 
 class Waiter:
@@ -45,6 +46,15 @@ class PrologueStore:
         self._lock = threading.Lock()
         self._entries: OrderedDict[TokenIds, Entry] = OrderedDict()
 
+    def load(self, ids: TokenIds, submit: Submit) -> None:
+        """Have a prefix pinned in another way than by computing it, unless it is there."""
+        with self._lock:
+            if ids in self._entries:
+                return
+            entry = self._entries[ids] = Entry()
+        self._trim()
+        self._submit(ids, entry, submit)
+
     def ensure(self, backend: Backend, ids: TokenIds, on_ready: OnReady) -> Waiter | None:
         """Have a prefix computed and pinned, once.
 
@@ -66,11 +76,14 @@ class PrologueStore:
             return None
         if is_new:
             self._trim()
-            try:
-                entry.ticket = backend.submit_prefill(ids, partial(self._done, ids, entry))
-            except LmcError as error:
-                self._done(ids, entry, error)
+            self._submit(ids, entry, partial(backend.submit_prefill, ids))
         return waiter
+
+    def _submit(self, ids: TokenIds, entry: Entry, submit: Submit) -> None:
+        try:
+            entry.ticket = submit(partial(self._done, ids, entry))
+        except LmcError as error:
+            self._done(ids, entry, error)
 
     def leave(self, entry: Entry, waiter: Waiter) -> None:
         """Take a waiter out, or cancel the prefill if it is the only one."""

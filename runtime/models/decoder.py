@@ -97,6 +97,17 @@ class CausalModel:
         )
 
     @property
+    def kv_fingerprint(self) -> dict[str, str]:
+        """What the bytes of the KV depend on beside the tokens, by name."""
+        shape = self.config
+        return {
+            "weights": self.weights_fingerprint,
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "kernels": self.kernels.fingerprint,
+            "shape": f"{shape.num_layers} x 2 x {shape.num_kv_heads} x {shape.head_dim}",
+        }
+
+    @property
     def nbytes_per_step(self) -> int:
         """Weight bytes that one decode step reads, whatever the number of rows."""
         packed = [self._weights.head]

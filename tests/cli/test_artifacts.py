@@ -1,9 +1,13 @@
 """Artifacts: compiled in little time without torch, run anywhere, the same ids as the source."""
 
+import importlib
 import inspect
 import json
 import random
+import re
 import shutil
+import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -235,6 +239,174 @@ def test_a_function_that_has_gone_is_told(tools: Path) -> None:
     assert any(name.startswith("tools:written") for name in loaded.required_imports)
     with pytest.raises(RunError, match="written"):
         loaded.check_imports()
+
+
+SEVERAL = """
+import lmc
+
+INTRO = "You are a careful judge, and you always answer in one word or in two. " * 4
+
+def rank(grade):
+    return {"A": 1}.get(grade, 9)
+
+@lmc.function
+def first(s, essay: str):
+    s += INTRO + essay + lmc.gen("grade", max_tokens=2)
+    return rank(s["grade"])
+
+@lmc.function
+def second(s, topic: str = "ships"):
+    s += INTRO + topic + lmc.gen("view", max_tokens=3)
+    return s["view"]
+
+@lmc.function
+def several(s):
+    s += INTRO + "Go: " + lmc.gen("go", max_tokens=1)
+"""
+
+
+def test_an_artifact_holds_several_programs(tmp_path: Path) -> None:
+    (tmp_path / "several.py").write_text(SEVERAL)
+    made = process("compile", "several.py", "--model", "oracle", cwd=tmp_path)
+    assert made.code == 0, made.err
+    assert "several(), first(essay: str), second(topic: str = 'ships') for oracle" in made.err
+    assert "`lmc run several.lmc` runs several, several.lmc:NAME another one" in made.err
+    source = load_programs(tmp_path / "several.py")
+    loaded = lmc.load(tmp_path / "several.lmc")
+    assert loaded.name == "several"
+    assert list(loaded.programs) == ["several", "first", "second"]
+    assert loaded.programs["several"] is loaded
+    backend = Oracle()
+    for name, arguments in (("first", {"essay": "x"}), ("second", {}), ("several", {})):
+        given = loaded.programs[name].run(**arguments, backend=backend, seed=2)
+        expected = source[name].run(**arguments, backend=backend, seed=2)
+        assert observables(given) == observables(expected)
+        assert inspect.signature(loaded.programs[name]) == inspect.signature(source[name])
+        assert lmc.load(tmp_path / "several.lmc", name).name == name
+    (tmp_path / "several.py").unlink()
+    run = process("run", "several.lmc:second", "--model", "oracle", "--json", cwd=tmp_path)
+    assert run.code == 0, run.err
+    assert json.loads(run.out)["text"].startswith("You are a careful judge")
+    wrong = process("run", "several.lmc:third", "--model", "oracle", cwd=tmp_path)
+    assert wrong.code == 2
+    assert "hint: it has: several, first, second" in wrong.err
+
+
+def test_the_programs_of_an_artifact_are_chosen_by_name(tmp_path: Path, capfd) -> None:
+    (tmp_path / "several.py").write_text(SEVERAL)
+    path, out = tmp_path / "several.py", tmp_path / "some.lmc"
+    assert (
+        command(capfd, "compile", f"{path}:second,first", "--model", "oracle", "-o", out).code == 0
+    )
+    assert list(lmc.load(out).programs) == ["second", "first"]
+    assert lmc.load(out).name == "second"
+    assert command(capfd, "compile", f"{path}:first", "--model", "oracle", "-o", out).code == 0
+    assert list(lmc.load(out).programs) == ["first"]
+    told = command(capfd, "compile", f"{path}:first,none", "--model", "oracle", "-o", out)
+    assert told.code == 2
+    assert "has no program 'none'" in told.err
+    together = lmc.compile(list(load_programs(path).values()), model="oracle")
+    assert list(together.programs) == ["first", "second", "several"]
+
+
+def test_what_programs_share_is_written_once(tmp_path: Path) -> None:
+    (tmp_path / "several.py").write_text(SEVERAL)
+    programs = load_programs(tmp_path / "several.py")
+    sizes = {}
+    for count in (1, 2):
+        lmc.compile(list(programs.values())[:count], model="oracle").save(tmp_path / "s.lmc")
+        with zipfile.ZipFile(tmp_path / "s.lmc") as file:
+            plan = file.read("plan.json")
+        sizes[count] = plan.count(b"You are a careful judge")
+    assert sizes == {1: 4, 2: 4}, "the text repeats itself four times, and stands there once"
+
+
+def test_a_function_of_another_signature_is_told(tools: Path) -> None:
+    loaded = lmc.load(tools / "tools.lmc")
+    log = tools / "log.txt"
+    run = ("run", "tools.lmc", "--model", "oracle")
+    for changed, found in (
+        ("def written(text, mode):", "written(text, mode)"),
+        ("def written():", "written()"),
+        ("def written(*, text):", "written(*, text)"),
+    ):
+        (tools / "tools.py").write_text(TOOLS.replace("def written(text):", changed))
+        failed = process(*run, cwd=tools)
+        assert (failed.code, failed.out) == (1, "")
+        assert "the program calls written of module 'tools' at tools.py:21:" in failed.err
+        assert f"expected written(text), called with 1 positional; found {found}" in failed.err
+        assert "hint: use the tools that it was compiled with, or compile it again" in failed.err
+        assert not log.exists(), "nothing was done before the failure"
+    (tools / "tools.py").write_text(
+        TOOLS.replace("written(text):", "written(text, more=1, *rest):")
+    )
+    assert process(*run, cwd=tools).code == 0
+    assert log.read_text() == "log\n"
+    assert loaded.required_imports == ["random:randint", "tools:written"]
+
+
+def test_a_program_needs_only_what_it_calls(tmp_path: Path, monkeypatch) -> None:
+    (tmp_path / "needs.py").write_text(
+        "import lmc, extra_needs\n@lmc.function\ndef calls(s):\n    s += str(extra_needs.look())\n"
+        "@lmc.function\ndef plain(s):\n    s += 'Hi'\n"
+    )
+    (tmp_path / "extra_needs.py").write_text(
+        "def look():\n    with open(__file__) as file:\n        return file.read()\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    programs = load_programs(tmp_path / "needs.py")
+    lmc.compile(list(programs.values()), model="oracle").save(tmp_path / "needs.lmc")
+    (tmp_path / "extra_needs.py").unlink()
+    sys.modules.pop("extra_needs")
+    importlib.invalidate_caches()
+    loaded = lmc.load(tmp_path / "needs.lmc")
+    assert loaded.programs["plain"].run(backend="oracle").text() == "Hi"
+    assert loaded.programs["plain"].required_imports == []
+    with pytest.raises(RunError, match="cannot be imported") as caught:
+        loaded.run(backend="oracle")
+    assert caught.value.hint is not None
+
+
+def test_stages_of_an_artifact_are_those_of_its_source(tmp_path: Path, capfd) -> None:
+    judge, path = EXAMPLES / "judge.py", tmp_path / "judge.lmc"
+    passes = "fold,unroll{max_trips=2},hoist-prefix,dce"
+    made = command(capfd, "compile", judge, "--passes", passes, "-o", path, "--model", "oracle")
+    assert made.code == 0, made.err
+    for options in (
+        (),
+        ("--after", "unroll"),
+        ("--after", "fold"),
+        ("--passes", "none"),
+        ("--passes", "fold"),
+    ):
+        given = command(capfd, "ir", path, *options)
+        own = () if "--passes" in options else ("--passes", passes)
+        expected = command(capfd, "ir", judge, *options, *own)
+        assert given.code == expected.code == 0
+        assert without_names(given.out) == without_names(expected.out) != ""
+    given = command(capfd, "ir", path, "--diff", "captured,hoist-prefix")
+    assert given.out.startswith("--- captured\n+++ hoist-prefix\n")
+    assert "+    %s: state = lm.prologue" in given.out
+    told = command(capfd, "ir", path, "--after", "batch-forks")
+    assert told.code == 2
+    assert "its passes: fold, unroll, hoist-prefix, dce" in told.err
+
+
+def without_names(text: str) -> str:
+    """Return IR text without the names of values, which text that was parsed chooses anew."""
+    return re.sub(r"%\w+", "%", text)
+
+
+def test_an_error_of_an_artifact_names_the_line_of_its_source(tmp_path: Path) -> None:
+    (tmp_path / "fails.py").write_text(
+        "import lmc\n\n@lmc.function\ndef fails(s, n: int):\n    s += str(10 // n)\n"
+    )
+    assert process("compile", "fails.py", "--model", "oracle", cwd=tmp_path).code == 0
+    (tmp_path / "fails.py").unlink()
+    failed = process("run", "fails.lmc", "--model", "oracle", "--arg", "n=0", cwd=tmp_path)
+    assert failed.code == 1
+    assert "fails.py:5:14" in failed.err
+    assert "s += str(10 // n)" in failed.err
 
 
 def test_flipped_bytes_never_run(tmp_path: Path) -> None:

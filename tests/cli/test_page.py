@@ -170,7 +170,11 @@ def test_artifacts_and_text_are_drawn_without_source(lmc, tmp_path):
     artifact = tmp_path / "judge.lmc"
     assert lmc("compile", EXAMPLES / "judge.py", "--model", "oracle", "-o", artifact).code == 0
     data = json.loads(page_data(page_of(lmc, tmp_path, artifact)))
-    assert [stage["name"] for stage in data["stages"]] == ["captured"]
+    program = json.loads(page_data(page_of(lmc, tmp_path, EXAMPLES / "judge.py")))
+    assert len(data["stages"]) > 5
+    assert [s["name"] for s in data["stages"]] == [s["name"] for s in program["stages"]]
+    boxes = [[len(s["picture"]["nodes"]) for s in d["stages"]] for d in (data, program)]
+    assert boxes[0] == boxes[1]
     assert any("lmc.gen(" in line["text"] for line in data["source"])
     text = tmp_path / "judge.lmir"
     text.write_text(lmc("ir", EXAMPLES / "judge.py").out, encoding="utf-8")

@@ -10,15 +10,8 @@ import zipfile
 import pytest
 from manual_backend import module_of
 
-from lmc.codegen.artifact import (
-    ENTRIES,
-    HEADER,
-    MAGIC,
-    load_artifact,
-    pack_artifact,
-    save_artifact,
-    unpack_artifact,
-)
+from lmc.codegen.artifact import load_artifact, pack_artifact, save_artifact, unpack_artifact
+from lmc.codegen.artifact_file import ENTRIES, FORMAT_VERSION, HEADER, MAGIC
 from lmc.codegen.lower import lower
 from lmc.codegen.plan import PLAN_VERSION, PlanBlock, PlanFunction, PlanParam
 from lmc.codegen.signature import annotation_of, signature_of
@@ -51,7 +44,8 @@ def module():
 def packed(**changes):
     made = module()
     given = {
-        "module": made, "plan": lower(made, oracle_target()), "target": oracle_target(),
+        "captured": made, "module": made, "plan": lower(made, oracle_target()),
+        "target": oracle_target(),
         "entry": "main", "pass_log": LOG, "lmc_version": "0.1.0",
     }  # fmt: skip
     return pack_artifact(**(given | changes))
@@ -62,13 +56,17 @@ def test_everything_comes_back(tmp_path):
     made, target = module(), oracle_target()
     plan = lower(made, target)
     save_artifact(
-        path, module=made, plan=plan, target=target, entry="main", pass_log=LOG, lmc_version="9"
-    )
+        path, captured=made, module=made, plan=plan, target=target, entry="main", pass_log=LOG,
+        lmc_version="9", pipeline="fold", hosts={"builtins:len": None},
+    )  # fmt: skip
     loaded = load_artifact(path)
     assert [item.name for item in tmp_path.iterdir()] == ["m.lmc"]
     assert loaded.plan == plan
     assert loaded.module_text == print_module(made)
     assert print_module(loaded.module()) == print_module(made)
+    assert loaded.captured_text == print_module(made)
+    assert loaded.pipeline == "fold"
+    assert loaded.hosts == {"builtins:len": None}
     assert loaded.pass_log == LOG
     assert loaded.doc == "Say it."
     assert loaded.host_imports == ["builtins:len"]
@@ -107,9 +105,10 @@ def test_every_cut_is_refused():
         unpack_artifact(data + b"x")
 
 
-def with_payload(payload, version=1):
+def with_payload(payload, version=FORMAT_VERSION, kv=b""):
     digest = hashlib.sha256(payload).digest()
-    return HEADER.pack(MAGIC, version, len(payload), digest) + payload
+    kv_digest = hashlib.sha256(kv).digest() if kv else bytes(32)
+    return HEADER.pack(MAGIC, version, len(payload), digest, len(kv), kv_digest) + payload + kv
 
 
 def zipped(entries, compression=zipfile.ZIP_STORED):
@@ -141,15 +140,18 @@ def test_foreign_files_are_told(tmp_path):
         load_artifact(tmp_path / "missing")
     with pytest.raises(ArtifactError, match="cannot write"):
         save_artifact(
-            tmp_path / "no" / "m.lmc", module=module(), plan=lower(module(), oracle_target()),
-            target=oracle_target(), entry="main",
+            tmp_path / "no" / "m.lmc", captured=module(), module=module(),
+            plan=lower(module(), oracle_target()), target=oracle_target(), entry="main",
         )  # fmt: skip
 
 
 def test_newer_versions_are_told():
     payload = packed()[HEADER.size :]
-    with pytest.raises(ArtifactError, match="format 2"):
-        unpack_artifact(with_payload(payload, version=2))
+    with pytest.raises(ArtifactError, match="format 3, this lmc reads up to 2"):
+        unpack_artifact(with_payload(payload, version=3))
+    with pytest.raises(ArtifactError, match="format 1, this lmc reads format 2") as caught:
+        unpack_artifact(with_payload(payload, version=1))
+    assert "compile the program again" in (caught.value.hint or "")
     with pytest.raises(ArtifactError, match="format 0"):
         unpack_artifact(with_payload(payload, version=0))
     entries = [
@@ -179,6 +181,9 @@ def test_crafted_payloads_with_right_checksums_are_refused():
         zipped(changed("plan.json", b"{")),
         zipped(changed("pass_log.json", b"7")),
         zipped(changed("module.lmir", b"\xff")),
+        zipped(changed("captured.lmir", b"\xff")),
+        zipped(changed("plan.json", b'{"shared":[],"data":{"$shared":0}}')),
+        zipped(changed("plan.json", b'{"shared":7,"data":1}')),
     ):
         with pytest.raises(ArtifactError):
             unpack_artifact(data)

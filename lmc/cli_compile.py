@@ -1,0 +1,86 @@
+"""The command `lmc compile`: what is written, and what is told about it."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Any
+
+from lmc.compiled import CompiledProgram
+from lmc.errors import UsageError
+from lmc.ir.profile_file import read_profile
+from lmc.progress import Progress
+from lmc.sources import artifact_path, compile_source
+
+
+def compile_to_file(
+    source: str,
+    *,
+    output: Path | None,
+    model: str | None,
+    passes: str | None,
+    print_after: Any,
+    with_kv: bool,
+    dtype: str | None,
+    profile: Path | None,
+) -> tuple[CompiledProgram, list[str]]:
+    """Compile programs and write their artifact; return them, and what to tell.
+
+    Raises:
+        UsageError: wrong options, no such file, program or model.
+        CompileError: a program could not be compiled, or the file cannot be written.
+    """
+    if dtype is not None and not with_kv:
+        raise UsageError("--dtype is that of the KV", hint="give --with-kv too, or leave it out")
+    path = artifact_path(source, output)
+    recorded = read_profile(profile) if profile is not None else None
+    with Progress() as progress:
+        with progress.running(f"compiling {source}"):
+            compiled = compile_source(source, model, passes, print_after, recorded)
+        backend: Any = None
+        if with_kv:
+            from lmc.backends import open_backend
+
+            backend = open_backend(model, dtype=dtype or "bfloat16", progress=progress)  # type: ignore[arg-type]
+        with progress.running("computing the constant prefixes" if with_kv else f"writing {path}"):
+            compiled.save(path, kv_backend=backend)
+    told = describe_lines(compiled, path)
+    if with_kv:
+        told.insert(1, kv_line(path))
+    return compiled, [*compiled.profile_lines(), *told]
+
+
+def kv_line(path: Path) -> str:
+    """Return what the KV in an artifact is."""
+    from lmc.codegen.artifact import load_artifact
+    from lmc.codegen.prefix_kv import unpack_kv
+
+    made = unpack_kv(load_artifact(path).kv)
+    tokens = sum(len(prefix.token_ids) - prefix.start for prefix in made.prefixes)
+    size = sum(len(prefix.data) for prefix in made.prefixes)
+    prefixes = f"{len(made.prefixes)} constant prefix{'es' * (len(made.prefixes) != 1)}"
+    return f"with the KV of {prefixes}: {tokens:,} tokens, {size:,} bytes"
+
+
+def describe_lines(compiled: CompiledProgram, path: Path) -> list[str]:
+    """Return what `lmc compile` tells about the artifact that it wrote."""
+    ops = sum(1 for _ in compiled.module.walk())
+    shown = [f"{name}{made.__signature__}" for name, made in compiled.programs.items()]
+    what = f"{', '.join(shown)} for {compiled.model_name}"
+    lines = [f"wrote {path}: {what}, {ops} ops, {path.stat().st_size:,} bytes"]
+    if len(shown) > 1:
+        lines.append(f"`lmc run {path}` runs {compiled.name}, {path}:NAME another one")
+    needed = [name for name in compiled.imports() if _package(name) != "lmc"]
+    where = "from any folder"
+    if needed:
+        lines.append(f"needs when it runs, importable: {', '.join(needed)}")
+        standard = sys.stdlib_module_names
+        modules = {n.split(":")[0]: None for n in needed if _package(n) not in standard}
+        if modules:
+            where = f"where {', '.join(modules)} can be imported: beside it, or installed"
+    lines.append(f"next: `lmc run {shlex.quote(str(path))}` runs it, {where}")
+    return lines
+
+
+def _package(name: str) -> str:
+    """Return the package of 'module:qualname'."""
+    return name.split(":")[0].split(".")[0]
