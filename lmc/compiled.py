@@ -15,10 +15,8 @@ from lmc.codegen.signature import signature_of
 from lmc.errors import CompileError, PrefixKvWarning, RunError, UsageError
 from lmc.ir.core import Module
 from lmc.ir.value_types import find_class
-from lmc.prefix_kv import compute_prefixes, load_prefixes, why_not_loaded
 from lmc.program import user_level
 from lmc.running import Runnable
-from lmc.runtime.executor.host import HostFunctions
 
 if TYPE_CHECKING:
     from lmc.codegen.artifact import Artifact
@@ -130,6 +128,8 @@ class CompiledProgram(Runnable):
             RunError: a function or class cannot be imported, or takes other parameters than
                 when the program was compiled; tells what was expected, and what to do.
         """
+        from lmc.runtime.executor.host import HostFunctions
+
         classes = self.plan.classes(self.name)
         for name in classes:
             find_class(name)
@@ -182,6 +182,9 @@ class CompiledProgram(Runnable):
             CompileError: it calls a function that no other process can import.
             ArtifactError: the file cannot be written.
         """
+        from lmc.prefix_kv import compute_prefixes
+        from lmc.runtime.executor.host import HostFunctions
+
         if self.target is None or self._captured is None:
             raise UsageError(f"'{self.name}' was loaded from an artifact", hint="copy the file")
         self._refuse_local_functions()
@@ -233,6 +236,8 @@ class CompiledProgram(Runnable):
 
     def _load_prefixes(self, backend: "Backend") -> None:
         """Have the KV that the artifact carries put into the backend's cache."""
+        from lmc.prefix_kv import load_prefixes
+
         if self._artifact is None or not self._artifact.kv:
             return
         reason = self.kv_refusal(backend)
@@ -243,6 +248,8 @@ class CompiledProgram(Runnable):
 
     def kv_refusal(self, backend: "Backend") -> str | None:
         """Return why a backend cannot use the artifact's prefix KV; None where nothing is wrong."""
+        from lmc.prefix_kv import why_not_loaded
+
         if self._artifact is None or not self._artifact.kv:
             return None
         return why_not_loaded(self._artifact.kv, backend)
