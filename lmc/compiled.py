@@ -54,6 +54,7 @@ class CompiledProgram(Runnable):
         self._module = module
         self._captured = captured
         self._first = first
+        self._is_checked = artifact is None
         self._artifact = artifact
         self._executors: dict[int, tuple[Backend, Executor]] = {}
         function = plan.functions[entry]
@@ -217,10 +218,11 @@ class CompiledProgram(Runnable):
 
     def runner_on(self, backend: "Backend") -> "Runner":
         """Return what runs the program on a backend, lowered again for another tokenizer."""
+        if not self._is_checked:
+            self.check_imports()
+            self._is_checked = True
         known = self._executors.get(id(backend))
         if known is None:
-            if self._artifact is not None:
-                self.check_imports()
             self._load_prefixes(backend)
             known = self._executors[id(backend)] = (backend, self.executor_on(backend))
         return known[1].program(self.name)
