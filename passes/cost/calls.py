@@ -6,11 +6,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from lmc.errors import LmcError
+from lmc.ir.calls import SamplingParams
 from lmc.ir.core import Op
 from lmc.ir.interpreter_calls import check_choices, gen_request, unconditional_call
 from lmc.passes.cost.contexts import Gap, Symbol, spellings
 from lmc.passes.cost.intervals import Interval, exactly, hull
-from lmc.passes.cost.prompts import AbstractPrompt, TextRun, generated, name_of
+from lmc.passes.cost.lengths import Length
+from lmc.passes.cost.prompts import AbstractPrompt, Run, TextRun, generated, name_of
 from lmc.passes.cost.tally import Cost
 from lmc.passes.cost.values import (
     NUMBER_SIZE,
@@ -25,16 +27,6 @@ if TYPE_CHECKING:
 
 ONCE = exactly(1)
 
-RESPELLED = 2
-"""How many tokens a generated one may become when its text is encoded anew, in another place.
-
-Taken for granted: a tokenizer's own encoding of a text is as a rule the shortest, so text of n
-sampled tokens needs about n. tests/passes/test_cost.py counts it on random tokens.
-"""
-
-BORDER = 4
-"""Tokens that the two ends of such a text may add."""
-
 
 def gen_cost(
     walk: "CostWalk", op: Op, operands: list[Abstract], defaults: Mapping[str, Any], scene: "Scene"
@@ -47,28 +39,30 @@ def gen_cost(
         request = gen_request(params, defaults, walk.target.tokenizer)
     except LmcError:
         request = gen_request({}, {}, walk.target.tokenizer)  # the run fails here at no cost
+    length = walk.lengths.of(request)
     if params.pop("max_tokens", None) is UNKNOWN:
         scene.tally.unbounded[op.location] = "max_tokens is not known"
-        tokens = Interval(0, math.inf)
-    else:
-        tokens = Interval(request.sampling.min_tokens, request.sampling.max_tokens)
+        length = Length(Interval(0, math.inf))
+    tokens = length.tokens
     symbols = prompt.symbols(walk.encoder, stable=False)
     is_empty = not symbols
     symbols = symbols or [walk.target.tokenizer.empty_context_id]
-    _charge(op, symbols, len(symbols) - 1, tokens, request.samples, scene)
+    _charge(op, symbols, _recomputed(symbols, request.sampling), tokens, request.samples, scene)
     done = ready + tokens.high
     walk.latest = max(walk.latest, done)
-    text_size = RESPELLED * tokens.high + BORDER
     values = [
-        walk.serials.unknown(_value_size(request.kind, text_size), is_text=request.kind == "str")
+        walk.serials.unknown(
+            _value_size(request.kind, length.respelled), is_text=request.kind == "str"
+        )
         for _ in range(request.samples)
     ]
     value = values[0] if request.samples == 1 else Items(tuple(Abstract(v, done) for v in values))
-    run = generated(walk.serials.next(), tokens)
+    kept = Interval(0 if request.sampling.stop else tokens.low, tokens.high)
+    run = generated(walk.serials.next(), kept)
     if is_empty:
         # It stood behind the id that stands in for an empty context; later ones begin with it.
-        run = replace(run, prefill=tokens)
-    prompt = prompt.append_run(run, text_size, done)
+        run = replace(run, prefill=kept, held=kept.high)
+    prompt = prompt.append_run(run, length.respelled, done)
     tail = _tail_size(walk, request.sampling)
     if tail:
         prompt = prompt.append(Gap(walk.serials.next(), tail), 0)
@@ -76,6 +70,19 @@ def gen_cost(
     if is_named:
         prompt = prompt.set(name, result, has_meta=True)
     return [Abstract(prompt, done), result, Abstract(walk.serials.unknown(math.inf), done)]
+
+
+def _recomputed(symbols: Sequence[Symbol], sampling: SamplingParams) -> float:
+    """Return how many tokens of a context a call computes at the least, cached or not.
+
+    The last one's logits are needed; with log-probabilities of the prompt, those of all from
+    a place on.
+    """
+    start = sampling.logprob_start_len if sampling.return_logprob else -1
+    if start < 0:
+        return 1
+    size = sum(1 if isinstance(symbol, int) else symbol.tokens.high for symbol in symbols)
+    return max(1, size - max(1, start) + 1)
 
 
 UNKNOWN = object()
@@ -105,23 +112,17 @@ def _parameters(op: Op, dynamic: Sequence[Abstract]) -> tuple[dict[str, Any], st
 
 
 def _charge(
-    op: Op, symbols: Sequence[Symbol], limit: int, tokens: Interval, samples: int, scene: "Scene"
+    op: Op, symbols: Sequence[Symbol], least: float, tokens: Interval, samples: int, scene: "Scene"
 ) -> None:
-    """Count calls on one context; at least the tokens from place `limit` on are computed."""
+    """Count calls on one context, of which each computes `least` tokens at the least."""
     prefill, held = scene.computed.missing(symbols)
-    least = len(symbols) - limit
-    first = Interval(max(prefill.low, least), max(prefill.high, least))
-    more = samples - 1
+    first = Interval(max(prefill.low, 1), max(prefill.high, least))
+    rest = Interval(samples - 1, (samples - 1) * least)
     decode = Interval(tokens.low * samples, tokens.high * samples)
-    scene.tally.add(
-        op.location,
-        Cost(
-            exactly(samples),
-            first + exactly(more * least),
-            decode,
-            Interval(0, held + decode.high),
-        ),
-    )
+    # The last token that a call generates is not computed.
+    grown = max(0, tokens.high - 1) * samples
+    cost = Cost(exactly(samples), first + rest, decode, Interval(0, held + grown))
+    scene.tally.add(op.location, cost)
     scene.computed.add(symbols)
 
 
@@ -131,8 +132,8 @@ def _value_size(kind: str, text_size: float) -> float:
     return max(text_size, NUMBER_SIZE) if kind != "str" else text_size
 
 
-def _tail_size(walk: "CostWalk", sampling: Any) -> float:
-    """Return the most bytes of text that a cut inside the last token can leave in the prompt."""
+def _tail_size(walk: "CostWalk", sampling: SamplingParams) -> float:
+    """Return the most tokens of text that a cut inside the last token can leave in the prompt."""
     tail = walk.encoder.longest_broken_head
     if sampling.stop_regex:
         return walk.encoder.longest_piece
@@ -226,12 +227,39 @@ def _tree_cost(context: list[Symbol], options: Sequence[Sequence[int]], scene: "
 def _bounded_score(
     walk: "CostWalk", prompt: AbstractPrompt, choices: Sequence[str], scene: "Scene"
 ) -> Cost:
-    """Bound a scoring whose last run of text is not known: its bytes, and those of each option."""
+    """Count a scoring whose last run of text is not known: where it ends, or by its bytes."""
+    last: Any = prompt.runs[-1]
+    end = last.parts[-1] if isinstance(last.parts[-1], str) else ""
+    cut = walk.encoder.borders.cut(end)
+    if cut < len(end):
+        return _score_behind(walk, prompt, end[cut:], choices, scene)
     symbols = prompt.symbols(walk.encoder, stable=False)
     missing, held = scene.computed.missing(symbols)
-    more = float(sum(len(choice.encode("utf-8", "surrogatepass")) + 1 for choice in choices))
-    tail = float(walk.encoder.longest_piece)
+    # Each option begins anew with what it may change of the text before it.
+    more = sum(walk.encoder.size_of((choice,)) for choice in choices)
+    tail = min(walk.encoder.longest_piece, walk.encoder.size_of(last.parts))
     high = missing.high + more + tail * len(choices)
-    stable = prompt.symbols(walk.encoder, stable=True)
-    scene.computed.add(stable)
+    scene.computed.add(prompt.symbols(walk.encoder, stable=True))
     return Cost(ONCE, Interval(1, high), Interval(), Interval(0, held + more + tail))
+
+
+def _score_behind(
+    walk: "CostWalk", prompt: AbstractPrompt, end: str, choices: Sequence[str], scene: "Scene"
+) -> Cost:
+    """Count a scoring behind text whose end is known, from where its encoding is certain."""
+    tokenizer = walk.target.tokenizer
+    stable = tokenizer.stable_len(end)
+    head = tokenizer.decode(tokenizer.encode(end)[:stable])
+    symbols = AbstractPrompt(runs=_without_end(prompt.runs, len(end) - len(head))).symbols(
+        walk.encoder, stable=False
+    )
+    options = [tokenizer.encode(end + choice)[stable:] for choice in choices]
+    return _tree_cost(symbols, options, scene)
+
+
+def _without_end(runs: Sequence[Run], length: int) -> tuple[Run, ...]:
+    """Return runs without the last characters of the text that they end with."""
+    last: Any = runs[-1]
+    end = last.parts[-1]
+    kept = end[: len(end) - length]
+    return (*runs[:-1], TextRun((*last.parts[:-1], kept) if kept else last.parts[:-1]))

@@ -1,12 +1,12 @@
 """Contexts as sequences of symbols: token ids, and stretches whose length alone is bounded."""
 
 import itertools
-import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
 from lmc.ir.target import Tokenizer
+from lmc.passes.cost.borders import Borders
 from lmc.passes.cost.intervals import Interval, exactly, hull
 from lmc.passes.cost.values import MAX_CHOICES
 
@@ -22,20 +22,25 @@ class Gap:
 
 Part = str | Gap
 
-_ACROSS_WORDS = re.compile(rb"[A-Za-z] [A-Za-z]")
+MAX_HEADS = 64
+"""Beginnings of tokens that are encoded one by one; shorter ones count with their bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stretch:
     """Tokens of a context that are told apart from others by `key` alone.
 
-    `tokens` is how many they are, `prefill` how many of them a call behind them has to compute
-    where no call before it did: those that were generated are there already, but for the last.
+    Attributes:
+        tokens: how many they are.
+        prefill: how many of them a call behind them has to compute where no call before it
+            did: those that were generated are there already, but for the last.
+        held: how many of them the cache does not hold for another reason.
     """
 
     key: object
     tokens: Interval
     prefill: Interval
+    held: float
 
 
 Symbol = int | Stretch
@@ -73,7 +78,7 @@ class Computed:
         for symbol, number in zip(symbols, self.tree.walk(symbols), strict=True):
             if number not in self.known:
                 prefill += exactly(1) if isinstance(symbol, int) else symbol.prefill
-                held += 1 if isinstance(symbol, int) else symbol.tokens.high
+                held += 1 if isinstance(symbol, int) else symbol.held
         return prefill, held
 
     def add(self, symbols: Sequence[Symbol]) -> None:
@@ -86,8 +91,9 @@ class Encoder:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
+        self.borders = Borders(tokenizer)
         self._encode = lru_cache(maxsize=4096)(self._encoded)
-        self._heads_of: dict[frozenset[bytes], int] = {}
+        self._heads_of: dict[frozenset[bytes], float] = {}
 
     def _encoded(self, text: str, first: bool) -> tuple[tuple[int, ...], int]:
         ids = tuple(self.tokenizer.encode(text, first=first))
@@ -100,11 +106,7 @@ class Encoder:
             encoded = [self._encode(text, first) for text in texts]
             rows = [ids[:stable] if is_open else ids for ids, stable in encoded]
             return self._merged(rows, tuple(parts))
-        head = parts[0] if isinstance(parts[0], str) else ""
-        ids, stable = self._encode(head, first) if head else ((), 0)
-        if is_open:
-            return list(ids[:stable])
-        return [*ids[:stable], self._bounded(head, ids[stable:], parts, first)]
+        return self._with_gaps(parts, first=first, is_open=is_open)
 
     def _merged(self, rows: Sequence[tuple[int, ...]], key: object) -> list[Symbol]:
         common = _common_len(rows)
@@ -112,58 +114,108 @@ class Encoder:
         rests = [len(row) - common for row in rows]
         if any(rests):
             tokens = hull(map(exactly, rests))
-            symbols.append(Stretch(("text", key), tokens, tokens))
+            symbols.append(Stretch(("text", key), tokens, tokens, tokens.high))
         return symbols
 
-    def _bounded(
-        self, head: str, tail: Sequence[int], parts: Sequence[Part], first: bool
-    ) -> Stretch:
-        """Bound the rest of a run behind its stable beginning: no token is shorter than a byte."""
-        size, low = self._bytes_of(tail), 0.0
-        rest = parts[1:] if head else parts
-        for position, part in enumerate(rest):
-            if isinstance(part, Gap):
-                size += part.size
-                continue
-            cut = safe_cut(part) if self.parts_words else len(part)
-            size += len(part[:cut].encode("utf-8", "surrogatepass"))
-            if cut < len(part):
-                ids, stable = self._encode(part[cut:], False)
-                is_last = position == len(rest) - 1
-                fixed = len(ids) if is_last else stable
-                size += fixed + self._bytes_of(ids[fixed:])
-                low += fixed
-        return Stretch(("text", tuple(parts), first), Interval(low, size), Interval(low, size))
+    def _with_gaps(self, parts: Sequence[Part], *, first: bool, is_open: bool) -> list[Symbol]:
+        """Return ids where the encoding is certain, and bounded stretches in between.
 
-    def _bytes_of(self, token_ids: Sequence[int]) -> float:
-        return float(sum(len(self._pieces[token] or b"") for token in token_ids))
+        Tokens inside known pieces are counted by `Borders`; those over an end of a gap count with
+        the gap, also where it is empty.
+        """
+        symbols: list[Symbol] = []
+        start, size = 0, 0.0  # of the stretch that is open
+        for position, part in enumerate(parts):
+            if isinstance(part, Gap):
+                size += max(1, self._size_of_gap(part))
+                continue
+            cut = self.borders.cut(part) if position else 0
+            size += self.borders.inside(part[:cut])
+            if cut == len(part):
+                continue
+            ids, stable = self._encode(part[cut:], first and not position)
+            is_closed = position == len(parts) - 1 and not is_open
+            fixed = len(ids) if is_closed else stable
+            if fixed:
+                symbols += self._stretch(parts, start, position, cut, size)
+                symbols += ids[:fixed]
+                start, size = position, 0.0
+            size += self._size_of_ids(ids[fixed:])
+        if not is_open:
+            symbols += self._stretch(parts, start, len(parts), 0, size)
+        return symbols
+
+    def _stretch(
+        self, parts: Sequence[Part], start: int, end: int, cut: int, size: float
+    ) -> list[Symbol]:
+        """Return the stretch from behind the certain ids of a part up to a place in another.
+
+        What stands before it is told apart by the symbols before it.
+        """
+        if not size:
+            return []
+        tokens = Interval(0, size)
+        key = ("text", *parts[start:end], str(parts[end])[:cut] if cut else "")
+        return [Stretch(key, tokens, tokens, size)]
+
+    def size_of(self, parts: Sequence[Part]) -> float:
+        """Return the most tokens that a text can be, those over its two ends among them."""
+        size = float(sum(isinstance(end, str) for end in (parts[0], parts[-1])))
+        for part in parts:
+            if isinstance(part, Gap):
+                size += max(1, self._size_of_gap(part))
+                continue
+            cut = self.borders.cut(part)
+            ids, stable = self._encode(part[cut:], False)
+            size += self.borders.inside(part[:cut]) + stable + self._size_of_ids(ids[stable:])
+        return min(size, sum(map(_bytes_of, parts)))
+
+    def _size_of_gap(self, gap: Gap) -> float:
+        return max(self.size_of((text,)) for text in gap.texts) if gap.texts else gap.size
+
+    def _size_of_ids(self, token_ids: Sequence[int]) -> float:
+        """Return the most tokens inside what some known ones may become."""
+        if not token_ids:
+            return 0
+        pieces = b"".join(self._pieces[token] or b"" for token in token_ids)
+        return self.borders.inside(pieces.decode()) if pieces.isascii() else float(len(pieces))
 
     @cached_property
     def _pieces(self) -> Sequence[bytes | None]:
         return self.tokenizer.token_bytes()
 
     @cached_property
-    def parts_words(self) -> bool:
-        """Whether no token holds a letter, a blank and a letter: then words are encoded alone."""
-        return not any(piece and _ACROSS_WORDS.search(piece) for piece in self._pieces)
-
-    @cached_property
     def longest_piece(self) -> int:
         """The bytes of the longest token."""
         return max(len(piece or b"") for piece in self._pieces)
 
-    def longest_head(self, stops: Sequence[str]) -> int:
-        """Return how many bytes of a token may stand before a stop string that begins in it."""
-        starts = {stop.encode("utf-8", "surrogatepass")[:1] for stop in stops if stop}
-        if frozenset(starts) not in self._heads_of:
-            heads = (_head_len(piece, starts) for piece in self._pieces if piece)
-            self._heads_of[frozenset(starts)] = max(heads, default=0)
-        return self._heads_of[frozenset(starts)]
+    def longest_head(self, stops: Sequence[str]) -> float:
+        """Return the most tokens before a stop string that begins inside a token."""
+        key = frozenset(stop.encode("utf-8", "surrogatepass") for stop in stops if stop)
+        if key not in self._heads_of:
+            self._heads_of[key] = self._most_tokens(_heads(filter(None, self._pieces), key))
+        return self._heads_of[key]
 
     @cached_property
-    def longest_broken_head(self) -> int:
-        """The bytes of whole characters before the begun one at the end of a token."""
-        return max(map(_whole_len, filter(None, self._pieces)), default=0)
+    def longest_broken_head(self) -> float:
+        """The most tokens of whole characters before the begun one at the end of a token."""
+        return self._most_tokens({piece[: _whole_len(piece)] for piece in self._pieces if piece})
+
+    def _most_tokens(self, heads: Collection[bytes]) -> float:
+        longest = sorted(heads, key=len, reverse=True)
+        most = 0.0
+        for head in longest[:MAX_HEADS]:
+            if len(head) <= most:
+                return most
+            text = head.decode("utf-8", "replace")
+            most = max(most, min(self.borders.inside(text) + 1, len(head)))
+        return max(most, len(longest[MAX_HEADS]) if len(longest) > MAX_HEADS else 0)
+
+
+@lru_cache(maxsize=4)
+def encoder_of(tokenizer: Tokenizer) -> Encoder:
+    """Return a tokenizer's encoder; the last ones are kept, with what they have looked up."""
+    return Encoder(tokenizer)
 
 
 def spellings(parts: Sequence[Part]) -> list[str] | None:
@@ -181,21 +233,23 @@ def spellings(parts: Sequence[Part]) -> list[str] | None:
     return ["".join(row) for row in itertools.product(*options)]
 
 
-def safe_cut(text: str) -> int:
-    """Return where the encoding of a text no longer depends on what stands before it.
-
-    That is before a blank that parts two letters: no token goes across one, since vocabularies
-    hold the blank with the word behind it.
-    """
-    for index in range(1, len(text) - 1):
-        if text[index] == " " and text[index - 1].isalpha() and text[index + 1].isalpha():
-            return index
-    return len(text)
+def _bytes_of(part: Part) -> float:
+    if isinstance(part, str):
+        return len(part.encode("utf-8", "surrogatepass"))
+    return max(map(_bytes_of, part.texts)) if part.texts else part.size
 
 
-def _head_len(piece: bytes, starts: Collection[bytes]) -> int:
-    """Return the place of the last byte of a token that begins a stop string."""
-    return max((piece.rfind(start) for start in starts), default=0)
+def _heads(pieces: Iterable[bytes], stops: Collection[bytes]) -> set[bytes]:
+    """Return what stands in tokens before the last place where a stop string may begin."""
+    begun = tuple({stop[:n] for stop in stops for n in range(1, len(stop))})
+    heads: set[bytes] = set()
+    for piece in pieces:
+        if not piece.endswith(begun) and not any(stop in piece for stop in stops):
+            continue
+        places = [piece.rfind(stop) for stop in stops]
+        places += [len(piece) - len(head) for head in begun if piece.endswith(head)]
+        heads.add(piece[: max(places)])
+    return heads
 
 
 def _whole_len(piece: bytes) -> int:

@@ -86,6 +86,7 @@ def _rest(
     texts: list[TextRun | None] = []
     lengths: list[Interval] = []
     prefills: list[Interval] = []
+    held = 0.0
     for prompt, known in zip(prompts, computed, strict=True):
         last = prompt.runs[-1] if len(prompt.runs) > shared else None
         texts.append(last if isinstance(last, TextRun) else None)
@@ -94,30 +95,25 @@ def _rest(
         symbols = closed.symbols(encoder, stable=False)
         tokens = [s.tokens if isinstance(s, Stretch) else Interval(1, 1) for s in symbols[before:]]
         lengths.append(sum(tokens, start=Interval()))
-        prefills.append(known.missing(symbols)[0] if symbols[before:] else Interval())
+        missing, more = known.missing(symbols) if symbols[before:] else (Interval(), 0.0)
+        prefills.append(missing)
+        held = max(held, more)
     made: tuple[Run, ...] = ()
     if any(length.high for length in lengths):
-        made = (Stretch(("join", serials.next()), hull(lengths), hull(prefills)),)
-    gap = _joined_text(texts, serials)
+        made = (Stretch(("join", serials.next()), hull(lengths), hull(prefills), held),)
+    gap = _joined_text(texts, encoder, serials)
     return made if gap is None else (*made, TextRun((gap,)))
 
 
-def _joined_text(runs: Sequence[TextRun | None], serials: Serials) -> Gap | None:
+def _joined_text(runs: Sequence[TextRun | None], encoder: Encoder, serials: Serials) -> Gap | None:
     if not any(runs):
         return None
     spelled: list[str] | None = []
     for run in runs:
         more: Any = spellings(run.parts) if run is not None else [""]
         spelled = spelled + more if spelled is not None and more is not None else None
-    sizes = [_size_of_run(run) for run in runs if run is not None]
+    sizes = [encoder.size_of(run.parts) for run in runs if run is not None]
     texts = tuple(dict.fromkeys(spelled)) if spelled is not None else None
     if texts is not None and len(texts) > MAX_CHOICES:
         texts = None
     return Gap(serials.next(), max(sizes), texts)
-
-
-def _size_of_run(run: TextRun) -> float:
-    return sum(
-        len(part.encode("utf-8", "surrogatepass")) if isinstance(part, str) else part.size
-        for part in run.parts
-    )

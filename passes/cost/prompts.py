@@ -135,4 +135,4 @@ def common_runs(prompts: Sequence[AbstractPrompt]) -> int:
 def generated(serial: int, tokens: Interval) -> Stretch:
     """Return the run of a generation: all but its last token are in the cache when it ends."""
     last = 1 if tokens.high else 0
-    return Stretch(("gen", serial), tokens, Interval(0, last))
+    return Stretch(("gen", serial), tokens, Interval(0, last), last)

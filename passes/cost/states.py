@@ -104,7 +104,7 @@ def _image(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> A
     prompt, *source = given
     known = alternatives(source[0].value)
     key = known[0] if known and len(known) == 1 else walk.serials.next()
-    run = Stretch(("image", op.attributes["kind"], key), exactly(1), exactly(1))
+    run = Stretch(("image", op.attributes["kind"], key), exactly(1), exactly(1), 1)
     ready = max(operand.ready for operand in given)
     return [Abstract(prompt.value.append_run(run, len(MARK), ready), ready)]
 

@@ -15,9 +15,11 @@ from lmc.ir.target import Target
 from lmc.ir.types import BOOL, STATE
 from lmc.passes.analysis import UNSHARED, Facts
 from lmc.passes.cost.calls import gen_cost, select_cost
-from lmc.passes.cost.contexts import Computed, Encoder, Stretch
+from lmc.passes.cost.contexts import Computed, Stretch, encoder_of
+from lmc.passes.cost.evaluating import evaluate_abstract
 from lmc.passes.cost.intervals import UNBOUNDED
 from lmc.passes.cost.joining import join_values
+from lmc.passes.cost.lengths import lengths_of
 from lmc.passes.cost.prompts import AbstractPrompt
 from lmc.passes.cost.states import STATE_RULES
 from lmc.passes.cost.tally import Cost, Tally
@@ -27,7 +29,6 @@ from lmc.passes.cost.values import (
     OneOf,
     Serials,
     deep_ready,
-    evaluate_abstract,
     items_of,
 )
 
@@ -94,7 +95,8 @@ class CostWalk:
     def __init__(self, module: Module, target: Target, *, max_trips: int) -> None:
         self.module = module
         self.target = target
-        self.encoder = Encoder(target.tokenizer)
+        self.encoder = encoder_of(target.tokenizer)
+        self.lengths = lengths_of(target.tokenizer)
         self.serials = Serials()
         self._max_trips = max_trips
         self._known_facts: dict[str, Facts] = {}
@@ -288,7 +290,11 @@ class CostWalk:
         ]
 
     def _try(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
-        """Follow a block that may end anywhere: what it computed may be missing afterwards."""
+        """Follow a block that may end anywhere: what it computed may be missing afterwards.
+
+        What it gives is known once all its calls are answered: any of them may fail.
+        """
+        latest, self.latest = self.latest, 0.0
         effect, *inits = operands
         way = scene.fork(0)
         saved = [[init] for init in inits]
@@ -296,13 +302,14 @@ class CostWalk:
         after, *values = self._block(op.blocks[0], (), inner, way)
         before = scene.computed
         scene.tally.extend(Tally.of_one([way.tally, Tally()]))
-        ready = max(map(deep_ready, [after, *values, *(held[-1] for held in saved)]))
+        ended, self.latest = self.latest, max(latest, self.latest)
+        ready = max(ended, *map(deep_ready, [after, *values, *(held[-1] for held in saved)]))
         raised = Abstract(self.serials.unknown(math.inf), ready)
-        results = [raised, later(after, effect.ready)]
+        results = [raised, later(after, max(ended, effect.ready))]
         for held in saved:
             joined = join_values(held, [before] * len(held), self.encoder, self.serials)
             results.append(later(joined, ready))
-        return [*results, *values]
+        return [*results, *(later(value, ended) for value in values)]
 
     def _save(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
         slots: Any = op.attributes["slots"]
@@ -382,5 +389,5 @@ def later(given: Abstract, ready: float) -> Abstract:
 
 def unknown_prompt(serials: Serials, ready: float) -> AbstractPrompt:
     """Return a state that nothing is known of."""
-    run = Stretch(("unknown", serials.next()), UNBOUNDED, UNBOUNDED)
+    run = Stretch(("unknown", serials.next()), UNBOUNDED, UNBOUNDED, math.inf)
     return AbstractPrompt(runs=(run,), has_unknown_names=True, ready=ready, size=math.inf)

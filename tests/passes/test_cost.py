@@ -1,24 +1,20 @@
 """Bounds on tokens hold: no run computes more, and what is known is counted exactly."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from random import Random
-from statistics import median
 from typing import Any
 
 import pytest
-from program_generator import program_text
 
 import lmc
 from lmc.compiler import capture_programs, optimise
-from lmc.errors import CaptureError, LmcError
-from lmc.frontend.load import load_module
+from lmc.errors import LmcError
 from lmc.ir.calls import GenCall, GenResult, ScoreCall
 from lmc.ir.core import Module
 from lmc.ir.interpreter import Interpretation, interpret
 from lmc.passes.cost.analysis import CostReport, estimate_cost
-from lmc.passes.cost.calls import BORDER, RESPELLED
+from lmc.passes.cost.lengths import respelled
 from lmc.runtime.oracle import Oracle
 
 ARGS = {"a": "abc", "b": 3}
@@ -28,16 +24,6 @@ HOST: dict[str, Callable[..., Any]] = {
     "m:name": lambda: "u",
     "m:grow": lambda items: items.append("grown"),
 }
-
-
-class AnyHost(dict[str, Callable[..., Any]]):
-    """Answers for every host function."""
-
-    def __contains__(self, name: object) -> bool:
-        return True
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        return lambda *args, **keywords: "host answer"
 
 
 def measured(run: Interpretation) -> tuple[int, int]:
@@ -91,7 +77,7 @@ def run_of(module: Module, entry: str, args: Any, oracle: Oracle, host: Any) -> 
 def test_no_random_module_computes_more(make_program: Any) -> None:
     """Whatever hosts and models answer."""
     oracle, ratios = Oracle(), []
-    for seed in range(120):
+    for seed in range(60):
         module = make_program(Random(seed))
         report = estimate_cost(module, "main", oracle.target, ARGS)
         try:
@@ -99,50 +85,8 @@ def test_no_random_module_computes_more(make_program: Any) -> None:
         except LmcError:
             continue
         ratios.append(assert_within(report, run))
-    assert len(ratios) > 60
-    assert sum(ratio is not None for ratio in ratios) > 30
-
-
-def drawn(annotation: str) -> Any:
-    """Return an argument for an annotation of the random programs."""
-    given: dict[str, Any] = {"str": "harbour", "int": 3, "bool": True, "float": 1.5}
-    return given.get(annotation, ["a", "bc", "d"] if "list" in annotation else "x")
-
-
-def ratios_of_programs(folder: Path, seeds: Iterable[int]) -> Iterator[float | None]:
-    """Yield measured/bound of random programs that come to their end."""
-    oracle = Oracle()
-    for seed in seeds:
-        path = folder / f"random_{seed}.py"
-        path.write_text(program_text(seed), encoding="utf-8")
-        try:
-            captured = capture_programs([load_module(path).prog]).module
-        except CaptureError:
-            continue
-        for module in (captured, optimise(captured)[0]):
-            args = {p.name: drawn(p.annotation) for p in module.functions["prog"].params}
-            report = estimate_cost(module, "prog", oracle.target, args)
-            try:
-                run = run_of(module, "prog", args, oracle, AnyHost())
-            except LmcError:
-                continue
-            yield assert_within(report, run)
-
-
-def test_no_random_program_computes_more(tmp_path: Path) -> None:
-    """These append what hosts and models answer wherever they can, so that bounds are far."""
-    ratios = list(ratios_of_programs(tmp_path, range(50)))
-    known = [ratio for ratio in ratios if ratio is not None]
-    assert len(known) > len(ratios) / 5
-    assert median(known) >= 0.4
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("first", range(20_000, 20_600, 100))
-def test_bounds_hold_for_many_programs(tmp_path: Path, first: int) -> None:
-    """Six hundred programs, as captured and as optimised."""
-    ratios = list(ratios_of_programs(tmp_path, range(first, first + 100)))
-    assert median(ratio for ratio in ratios if ratio is not None) >= 0.4
+    assert len(ratios) > 30
+    assert sum(ratio is not None for ratio in ratios) > 15
 
 
 def test_text_of_tokens_needs_about_as_many_tokens_again() -> None:
@@ -153,7 +97,7 @@ def test_text_of_tokens_needs_about_as_many_tokens_again() -> None:
         text = tokenizer.decode(draw.choices(plain, k=count))
         # Broken characters come as U+FFFD, which a generation never puts into a prompt.
         whole = text.replace("\ufffd", "")
-        assert len(tokenizer.encode(whole)) <= RESPELLED * count + BORDER
+        assert len(tokenizer.encode(whole)) <= respelled(count)
 
 
 @lmc.function
