@@ -172,7 +172,7 @@ class _Drawer:
             case "lm.control":
                 return f"<{op.attributes['token']}>"
             case "lm.unordered":
-                return "{" if op.attributes["side"] == "begin" else "}"
+                return {"begin": "{", "next": "|", "end": "}"}[str(op.attributes["side"])]
             case "lm.image":
                 return f"<{op.attributes['kind']} {self._expressions.of(op.operands[1])}>"
             case "lm.set":

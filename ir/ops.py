@@ -108,8 +108,9 @@ _lm.add(
 )
 _lm.add(
     "unordered",
-    "Begins or ends (`side`) a stretch of pieces whose order the author has left free. Means "
-    "nothing by itself: a pass of level C may put the pieces between the two into another order.",
+    "Begins or ends (`side`) a stretch of pieces whose order the author has left free, or parts "
+    "two of them (side 'next'). Means nothing by itself: a pass of level C may put the pieces into "
+    "another order.",
     operands=(STATE,),
     results=(STATE,),
     required=("side",),

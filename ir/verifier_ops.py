@@ -19,7 +19,7 @@ _CHOICES: dict[tuple[str, str], Sequence[str]] = {
     ("lm.begin", "role"): ROLES,
     ("lm.end", "role"): ROLES,
     ("lm.join", "mode"): JOIN_MODES,
-    ("lm.unordered", "side"): ("begin", "end"),
+    ("lm.unordered", "side"): ("begin", "next", "end"),
     ("lm.image", "kind"): ("image", "video"),
     ("val.format", "conversion"): ("", "s", "r", "a"),
     ("val.binary", "op"): tuple(BINARY),

@@ -49,11 +49,15 @@ class Remarks:
 
 @dataclass(frozen=True, slots=True)
 class PassResult:
-    """A rewritten module; the given one itself where nothing changed."""
+    """A rewritten module; the given one itself where nothing changed.
+
+    `level` is what was kept, where that is more than the pass promises.
+    """
 
     module: Module
     changed: bool
     remarks: tuple[Remark, ...] = ()
+    level: Level | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

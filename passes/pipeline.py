@@ -21,13 +21,14 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "fold": ("lmc.passes.fold", "FoldPass"),
     "unroll": ("lmc.passes.unroll", "UnrollPass"),
     "dce": ("lmc.passes.dce", "DcePass"),
+    "reorder": ("lmc.passes.reorder", "ReorderPass"),
     "hoist-prefix": ("lmc.passes.hoist_prefix", "HoistPrefixPass"),
     "batch-forks": ("lmc.passes.batch_forks", "BatchForksPass"),
 }
 """Module and class of every pass by its name; a pass is imported when it is asked for."""
 
-DEFAULT_PIPELINE = "fold,unroll,fold,unroll,fold,dce,fold,hoist-prefix,fold,batch-forks,dce"
-"""What `lmc compile` runs: exact passes only (level E)."""
+DEFAULT_PIPELINE = "fold,unroll,fold,unroll,fold,dce,reorder,fold,hoist-prefix,fold,batch-forks,dce"
+"""What `lmc compile` runs: exact passes, and `reorder` where the author has marked that."""
 
 _ITEM = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\{([^{}]*)\})?\s*(?:,|$)")
 
@@ -126,10 +127,20 @@ class PassRecord:
 
 @dataclass(frozen=True, slots=True)
 class PipelineResult:
-    """The module after all passes, and the pass log."""
+    """The module after all passes, and the pass log.
+
+    `exact` lists pairs of modules that mean the same: a new pair begins where a pass changed
+    the module and kept less than level E. Its last one ends with the module.
+    """
 
     module: Module
     log: tuple[PassRecord, ...]
+    exact: tuple[tuple[Module, Module], ...]
+
+    @property
+    def reference(self) -> Module:
+        """What the module means the same as: the given one, if every pass was exact."""
+        return self.exact[-1][0]
 
     @property
     def level(self) -> str:
@@ -176,12 +187,18 @@ class PassManager:
         if self.verify:
             verify(module)
         log: list[PassRecord] = []
+        exact: list[tuple[Module, Module]] = []
+        reference = module
         for step in self.passes:
+            before = module
             module, record = self._run_one(step, module, log)
             log.append(record)
+            if record.changed and record.level != "E":
+                exact.append((reference, before))
+                reference = module
             if print_after is not None and (shown is None or step.name in shown):
                 print_after(step.name, module)
-        return PipelineResult(module, tuple(log))
+        return PipelineResult(module, tuple(log), (*exact, (reference, module)))
 
     def _run_one(
         self, step: Pass, module: Module, log: Sequence[PassRecord]
@@ -207,7 +224,12 @@ class PassManager:
             ) from error
         seconds = time.perf_counter() - started
         return result.module, PassRecord(
-            step.name, step.level, step.options(), result.changed, result.remarks, seconds
+            step.name,
+            result.level or step.level,
+            step.options(),
+            result.changed,
+            result.remarks,
+            seconds,
         )
 
 

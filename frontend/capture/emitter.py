@@ -10,6 +10,7 @@ from lmc.errors import CaptureError
 from lmc.frontend.capture.aliases import Aliases
 from lmc.frontend.capture.frame import Frame
 from lmc.frontend.capture.store import Store, cells_of, depth_of, held_cells, root_cell
+from lmc.frontend.capture.stretch import Borders
 from lmc.frontend.capture.values import (
     CALLED,
     IMMUTABLE,
@@ -86,6 +87,7 @@ class Emitter:
         self.templates: list[Any] = []
         self.plans: dict[tuple[ast.AST, int], Any] = {}
         self.loop_numbers: dict[tuple[ast.AST, int], int] = {}
+        self.parted: dict[ast.withitem, tuple[Borders, list[ast.stmt]]] = {}
         self.consumers: dict[int, Callable[[Abstract], Known | Plain]] = {}
         self.members_of: dict[Value, tuple[Abstract, ...] | dict[str, Abstract]] = {}
 

@@ -12,6 +12,7 @@ from lmc.frontend.capture.emitter import is_state
 from lmc.frontend.capture.frame import MISSING
 from lmc.frontend.capture.recursion import NothingKnown
 from lmc.frontend.capture.store import Store
+from lmc.frontend.capture.stretch import Border, Borders, Stretch
 from lmc.frontend.capture.values import (
     Abstract,
     HostObject,
@@ -285,15 +286,31 @@ class Statements(Assignment):
 
     def _stmt_With(self, node: ast.With) -> None:
         closers: list[Callable[[], None]] = []
+        body = node.body
         for item in node.items:
             close = self.with_item(node, item)
             if close is None:
                 self.fail(item.context_expr, "this with statement cannot be captured",
                           "s.user(), s.system(), s.assistant() and s.var_scope() can")  # fmt: skip
             closers.append(close)
-        self.statements(node.body)
+            if isinstance(close, Stretch):
+                body = self._parted(item, body, close)
+        self.statements(body)
         for close in reversed(closers):
             close()
+
+    def _parted(self, item: ast.withitem, body: list[ast.stmt], stretch: Stretch) -> list[ast.stmt]:
+        """Return the statements of a stretch with borders between its pieces."""
+        if item not in self.parted:
+            # Kept, so that its loops are the same ones in every walk and their plans fit.
+            borders = Borders()
+            self.parted[item] = borders, borders.between(body)
+        borders, parted = self.parted[item]
+        borders.stretch = stretch
+        return parted
+
+    def _stmt_Border(self, node: Border) -> None:
+        node.cross()
 
     # Small ones.
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from lmc.frontend.capture.emitter import is_state, kind_of
 from lmc.frontend.capture.loops import Loops
+from lmc.frontend.capture.stretch import Stretch
 from lmc.frontend.capture.unread import META_SUFFIX, hidden_name
 from lmc.frontend.capture.values import (
     FAMILY,
@@ -357,19 +358,19 @@ class States(Loops):
             return is_named and self.expression(function) == Word("unordered")
         return isinstance(function, ast.Name) and self.expression(function) == Word("unordered")
 
-    def _unordered(self, place: Abstract, call: ast.Call) -> Callable[[], None]:
+    def _unordered(self, place: Abstract, call: ast.Call) -> Stretch:
         """Mark a stretch whose order is free."""
         if not is_state(place):
             self.fail(call, "unordered takes a state", "with lmc.unordered(s):")
 
-        def mark(side: str) -> None:
+        def mark(side: str) -> Value:
             before = self.content(place, call)
             made = self.emit("lm.unordered", [before], [STATE], call, side=side)[0]
             made.hint = before.hint
             self.write(place, made, call)
+            return made
 
-        mark("begin")
-        return lambda: mark("end")
+        return Stretch(mark, lambda: self.content(place, call), mark("begin"))
 
     def _copied(self, place: Abstract, call: ast.Call, target: ast.Name) -> Callable[[], None]:
         """with s.copy() as c: a fork of one that is joined at the end."""

@@ -65,12 +65,16 @@ class Finding:
 
 @dataclass(slots=True)
 class Mode:
-    """A compiled way of running the program: a module and what runs it, or why there is none."""
+    """A compiled way of running the program: a module and what runs it, or why there is none.
+
+    `exact` lists pairs of modules that must mean the same (see `PipelineResult`).
+    """
 
     name: str
     module: Module
     executor: Executor | None = None
     failure: Failure | None = None
+    exact: tuple[tuple[Module, Module], ...] = ()
 
 
 @dataclass(slots=True)
@@ -110,6 +114,7 @@ class Checker:
         passes = {name: name for name in pass_names()}
         self._pipelines = {"unoptimised": "", **passes, "pipeline": DEFAULT_PIPELINE}
         self._modes: dict[str, Mode] = {}
+        self.reordered: set[str] = set()
         self._eager: Outcome | None = None
         self.is_eager_compared = not self.places.unreached
 
@@ -134,7 +139,9 @@ class Checker:
     def _compile(self, name: str, pipeline: str) -> Mode:
         try:
             result = PassManager.parse(pipeline).run(self.module)
-            mode = Mode(name, result.module)
+            mode = Mode(name, result.module, exact=result.exact)
+            if result.level != "E":
+                self.reordered.add(name)
             if result.module is not self.module or not pipeline:
                 mode.executor = self.executor(result.module, stored=name == "pipeline")
             return mode
@@ -191,27 +198,60 @@ class Checker:
             return Finding(mode.name, Mismatch("compilation", "no error", str(mode.failure)))
         if mode.executor is None:
             return None  # the pass changed nothing
-        own = meaning
-        if mode.module is not self.module:
-            try:
-                own = self.meaning(mode.module, example, MORE_STEPS * (meaning.steps + 100))
-            except TooLong as error:
-                return Finding(mode.name, Mismatch("end", "the run ends", str(error)))
-            mismatch = compare_modules(meaning, own)
-            if mismatch is not None:
-                return Finding(mode.name, mismatch)
-        mismatch = self.judge(mode.executor, own, example)
+        own = self._compare_exact(mode, meaning, example)
+        if isinstance(own, Mismatch):
+            return Finding(mode.name, own)
+        if own is None:
+            return None
+        is_reordered = mode.name in self.reordered
+        mismatch = self.judge(mode.executor, own, example, is_reordered=is_reordered)
         return None if mismatch is None else Finding(mode.name, mismatch, is_executor=True)
 
-    def judge(self, executor: Executor, meaning: Meaning, example: Example) -> Mismatch | None:
-        """Run a plan on an example; return how it differs from its module's meaning."""
+    def _compare_exact(
+        self, mode: Mode, meaning: Meaning, example: Example
+    ) -> Meaning | Mismatch | None:
+        """Return what a mode's module means, how an exact pass changed it, or None: not judged.
+
+        What a reordered program does is its own affair, also how long it takes.
+        """
+        max_steps = MORE_STEPS * (meaning.steps + 100)
+        for index, (before, after) in enumerate(mode.exact):
+            try:
+                if index:
+                    meaning = self.meaning(before, example, max_steps)
+            except TooLong:
+                return None
+            if after is before:
+                continue
+            try:
+                own = self.meaning(after, example, MORE_STEPS * (meaning.steps + 100))
+            except TooLong as error:
+                return Mismatch("end", "the run ends", str(error))
+            mismatch = compare_modules(meaning, own)
+            if mismatch is not None:
+                return mismatch
+            meaning = own
+        return meaning
+
+    def judge(
+        self,
+        executor: Executor,
+        meaning: Meaning,
+        example: Example,
+        *,
+        is_reordered: bool = False,
+    ) -> Mismatch | None:
+        """Run a plan on an example; return how it differs from its module's meaning.
+
+        The streams of children are compared with eager mode's, unless pieces were reordered.
+        """
         outcome = self.run_compiled(executor, example)
         mismatch = compare_compiled(meaning, outcome) or wrong_prologue(
             executor.plan, self.oracle.target
         )
         if mismatch is not None or meaning.failure is not None:
             return mismatch
-        if self._eager is not None:
+        if self._eager is not None and not is_reordered:
             mismatch = compare_streams(self._eager, outcome)
         return mismatch or wrong_prefill(self.oracle.prefills, meaning.groups, executor.plan)
 

@@ -258,7 +258,7 @@ def _mismatch(
         if step is None:
             return checker.judge(checker.executor(module), before, example)
         result = step.run(module)
-        if not result.changed:
+        if not result.changed or (result.level or step.level) != "E":
             return None
         after = checker.meaning(result.module, example)
     except TooLong as error:
@@ -286,6 +286,9 @@ def _report(checker: Checker, found: Sequence[Difference]) -> CheckReport:
     if not checker.is_eager_compared:
         names = ", ".join(checker.places.unreached)
         notes.append(f"eager mode is not compared: no stand-in can replace {names} there")
+    if checker.reordered:
+        modes = ", ".join(sorted(checker.reordered))
+        notes.append(f"unordered pieces have another order in {modes}: compared up to there, and on")
     return CheckReport(
         program=checker.entry,
         modes=tuple(checker.mode_names),

@@ -7,6 +7,7 @@ import pytest
 import lmc
 from lmc.errors import LmcError
 from lmc.frontend.load import load_module
+from lmc.ir.types import STATE
 
 MODES = [{"mode": "eager"}, {"passes": ""}, {}]
 LISTS = load_module(Path(__file__).resolve().parents[1] / "programs" / "lists.py")
@@ -48,7 +49,42 @@ def test_what_cannot_be_added_is_told_at_its_line(load, case, options):
     assert caught.value.location.line == line
 
 
-def test_the_ir_keeps_the_mark_through_every_pass():
-    module = LISTS.free.compile("oracle").module
-    sides = [op.attributes["side"] for op in module.walk() if op.name == "lm.unordered"]
-    assert sides.count("begin") == sides.count("end") >= 2
+def sides(module):
+    return [op.attributes["side"] for op in module.walk() if op.name == "lm.unordered"]
+
+
+def test_marks_stay_until_the_order_is_chosen():
+    exact = "fold,unroll,fold,dce,hoist-prefix,batch-forks"
+    found = sides(LISTS.free.compile("oracle", passes=exact).module)
+    assert found.count("begin") == found.count("end") >= 2
+    assert sides(LISTS.free.compile("oracle").module) == []
+
+
+PIECES = """
+@lmc.function
+def p(s, words):
+    with lmc.unordered(s):
+        s += "one"
+        x = 1
+        for word in words:
+            s += word
+            s += ", "
+        for word in words:
+            x += 1
+        if x > 2:
+            s += "two"
+        s += lmc.gen("a", max_tokens=1) + "three"
+    return x
+"""
+
+
+def test_a_statement_is_a_piece_and_so_is_each_round_of_a_loop(load):
+    module = load(PIECES).p.trace()
+    main = module.functions["p"].body
+    assert sides(module) == ["begin", "next", "next", "next", "next", "end"]
+    assert [op.attributes["side"] for op in main.ops if op.name == "lm.unordered"] == [
+        "begin", "next", "next", "next", "end",
+    ]  # fmt: skip
+    (loop,) = (op for op in main.ops if op.name == "cf.for" and op.results[0].type == STATE)
+    names = [op.name for op in loop.blocks[0].ops if op.name.startswith("lm.")]
+    assert names == ["lm.extend", "lm.extend", "lm.unordered"]
