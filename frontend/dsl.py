@@ -348,8 +348,8 @@ def check_append(name: Any, n: Any, choices: Any) -> None:
 def unordered(s: "State") -> "AbstractContextManager[None]":
     """Mark what is appended in a with statement as pieces whose order is free.
 
-    Nothing changes today: they stand in the order in which they are written. It allows
-    a pass to put them into the order that shares most of the prompt.
+    Each statement of the block is a piece, and each round of a `for` in it. Compiled runs may
+    put them into the order that shares most of the prompt; eager mode keeps the written one.
     """
     return s.unordered()
 

@@ -288,7 +288,7 @@ def _report(checker: Checker, found: Sequence[Difference]) -> CheckReport:
         notes.append(f"eager mode is not compared: no stand-in can replace {names} there")
     if checker.reordered:
         modes = ", ".join(sorted(checker.reordered))
-        notes.append(f"unordered pieces have another order in {modes}: compared up to there, and on")
+        notes.append(f"unordered pieces are in another order in {modes}: compared in two parts")
     return CheckReport(
         program=checker.entry,
         modes=tuple(checker.mode_names),

@@ -132,7 +132,7 @@ def check_permutation(draw: Random, merging_target, hash_model) -> None:
 def test_check_compares_from_the_new_order_on() -> None:
     report = lmc.check(reordered, examples=10)
     assert report.is_equal, report
-    assert "unordered pieces have another order in pipeline, reorder" in str(report)
+    assert "unordered pieces are in another order in pipeline, reorder" in str(report)
     plain = lmc.check(written_well, examples=5)
     assert plain.is_equal
     assert not plain.notes
