@@ -32,6 +32,6 @@ def judge(s, article: str):
     judgements = [fork["judgement"].strip() for fork in forks]
     for name, judgement in zip(DIMENSIONS, judgements, strict=True):
         s += f"{name}: {judgement}\n"
-    s += "In one word, the article is"
-    s += lmc.gen("grade", max_tokens=2, temperature=0)
+    s += "Grade, from A to D: "
+    s += lmc.gen("grade", max_tokens=3, temperature=0, regex="[A-D][+-]?")
     return [*judgements, s["grade"]]
