@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint format bench clean
+.PHONY: help run test test-long lint format bench bench-sharing clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -47,6 +47,9 @@ format: $(VENV)/installed-lint ## format the sources
 
 bench: $(VENV)/installed ## measure decode speed against the memory's bandwidth
 	@$(BIN)/python benchmarks/bench_decode.py
+
+bench-sharing: $(VENV)/installed ## measure the tables of docs/sharing.md (half an hour)
+	@$(BIN)/python benchmarks/bench_sharing.py sharing ablation gain judge --write
 
 clean: ## remove the virtual environment and build products
 	rm -rf $(VENV) .lint build *.egg-info

@@ -2,7 +2,7 @@
 
     python benchmarks/bench_sharing.py sharing       # minutes, no weights
     python benchmarks/bench_sharing.py ablation      # minutes, no weights
-    python benchmarks/bench_sharing.py gain          # on the real model, where times count
+    python benchmarks/bench_sharing.py gain judge    # on the real model, where times count
 
 `--write` puts the tables into docs/sharing.md; `make bench-sharing` makes all of them.
 """
@@ -21,13 +21,14 @@ from sharing.workloads import MAKERS, DataMissing, Workload
 
 from lmc.backends import LoadedModel, load_model, open_target
 from lmc.benching.measure import Bench, Measured
+from lmc.benching.report import FIGURES
 from lmc.benching.rows import ABLATIONS, BASE, COMPILED, EAGER
 from lmc.compiler import compile_program
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "sharing.md"
 LARGE = 400_000
-GAIN_SIZES = {"gsm8k": 0.08, "mmlu": 0.1, "judge": 0.12, "tree": 0.05, "react": 0.05,
-              "branches": 0.05, "agents": 0.08, "chat": 0.05}  # fmt: skip
+GAIN_SIZES = {"gsm8k": 0.06, "mmlu": 0.1, "judge": 0.12, "tree": 0.05, "react": 0.03,
+              "branches": 0.03, "agents": 0.08, "chat": 0.05}  # fmt: skip
 """Parts of the workloads that a real model does within a minute or so."""
 
 
@@ -112,6 +113,27 @@ def gain(names: list[str], options: argparse.Namespace) -> list[str]:
     return lines
 
 
+def judge(names: list[str], options: argparse.Namespace) -> list[str]:
+    """Return the table of the judge on the real model, without each thing."""
+    workload = MAKERS["judge"](options.size or GAIN_SIZES["judge"])
+    rows = [BASE[1], BASE[0], *ABLATIONS]
+    measured = bench_of(workload, load_model(None), None).measure(rows, options.repeat, no_note)
+    check_equal(workload, measured)
+    lines = [
+        f"{machine()}; medians of {options.repeat}, rows taking turns; ratios to compiled.",
+        "",
+        f"| judge, {len(workload.batch)} articles | tokens | steps | critical path | seconds "
+        "| tokens, ratio | steps, ratio | critical path, ratio | time, ratio |",
+        "|---|" + "---:|" * 8,
+    ]
+    for each in measured:
+        values = [each.figure(name) for name in FIGURES]
+        ratios = [each.figure(name) / measured[0].figure(name) for name in FIGURES]
+        lines.append(row_of([each.row.name, *map(int, values[:3]), values[3], *ratios]))
+        print(lines[-1], flush=True)
+    return lines
+
+
 def bench_of(workload: Workload, loaded: LoadedModel, num_slots: int | None) -> Bench:
     """Return the bench of a workload whose answers are the recorded ones."""
     target: Any = loaded.target
@@ -164,7 +186,7 @@ def write(name: str, lines: list[str]) -> None:
     PAGE.write_text(text, encoding="utf-8")
 
 
-TABLES = {"sharing": sharing, "ablation": ablation, "gain": gain}
+TABLES = {"sharing": sharing, "ablation": ablation, "gain": gain, "judge": judge}
 
 
 def main() -> None:
