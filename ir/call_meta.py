@@ -67,6 +67,16 @@ class PieceMeta:
         return told
 
 
+def whole_piece(text: str, meta: Any) -> TextPiece:
+    """Return the text of a call as one piece; `meta` is its meta dict, or those of n samples."""
+    first = meta[0] if isinstance(meta, list) else meta
+    piece = TextPiece(text, tuple(first.get("token_ids", ())), tuple(first.get("logprobs") or ()))
+    kept = ("prompt_tokens", "completion_tokens", "output_token_logprobs",
+            "output_token_logprobs_length")  # fmt: skip
+    piece.meta = {"finish_reason": None, **{key: first[key] for key in kept if key in first}}
+    return piece
+
+
 def select_meta(
     choices: Sequence[str],
     scores: Sequence[float],

@@ -27,6 +27,7 @@ from lmc.ir.types import EFFECT, STATE, Type, list_of
 Source = tuple[Node, bool, str]
 """A box that a value comes from, whether it carries a state, and a label such as `[0]`."""
 
+_ROOTS = frozenset({"lm.prompt", "lm.prologue"})
 _APPENDS = frozenset({
     "lm.prompt", "lm.prologue", "lm.extend", "lm.begin", "lm.end", "lm.control", "lm.image",
     "lm.unordered", "lm.set", "lm.tick",
@@ -134,7 +135,8 @@ class _Drawer:
         run, last = [ops[0]], 1
         state = ops[0].result
         for index, op in enumerate(ops[1:], start=2):
-            if op.name in _APPENDS and op.operands[:1] == [state] and self._has_one_heir(state):
+            is_next = op.name in _APPENDS - _ROOTS and op.operands[:1] == [state]
+            if is_next and self._has_one_heir(state):
                 run, last, state = ops[:index], index, op.result
             elif not op.name.startswith("val.") and op.name not in _READS:
                 break
@@ -152,14 +154,15 @@ class _Drawer:
             if op.name not in _APPENDS:
                 self._op(op)
                 continue
-            if op.operands:
+            if op.operands and op.name not in _ROOTS:
                 fed += [value for value in op.operands[1:] if op.name != "lm.tick"]
             text += self._appended(op)
             self._sources[op.result] = [(node, True, "")]
         node.lines += wrap(text)
         if not node.lines:
             node.lines.append("empty prompt" if run[0].name == "lm.prompt" else "…")
-        self._feed(node, [*run[0].operands[:1], *fed])
+        before = [] if run[0].name in _ROOTS else run[0].operands[:1]
+        self._feed(node, [*before, *fed])
 
     def _appended(self, op: Op) -> str:
         match op.name:
@@ -210,6 +213,9 @@ class _Drawer:
                 return "gen", call_lines(op, self._expressions)
             case "lm.select":
                 return "select", call_lines(op, self._expressions)
+            case "lm.again":
+                name = op.attributes.get("name")
+                return "compute", [*([str(name)] if name else []), "answered by an equal call"]
             case "lm.fork":
                 count = op.attributes.get("count")
                 times = count if count is not None else self._expressions.of(op.operands[1])

@@ -134,7 +134,7 @@ def failed_results(op: Op, operands: Sequence[Traced], failed: Failed) -> list[T
     """
     held = operands[0].value if operands else None
     prompt = held if isinstance(held, Prompt) else Prompt()
-    if op.name in ("lm.gen", "lm.select", "lm.fork"):
+    if op.name in ("lm.gen", "lm.select", "lm.again", "lm.fork"):
         prompt = prompt.count()
     results = []
     for result in op.results:

@@ -1,6 +1,8 @@
 """The ops on prompt states that ask no model: what they append, read, fork and join."""
 
+import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from lmc.errors import AppendError, RunError, VariableError
 from lmc.ir.core import Op
@@ -115,6 +117,24 @@ def _tick(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     return [Traced(operands[0].value.count(op.attributes["n"]))]
 
 
+def _again(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    """Take the answer of an equal call: what it appended, and copies of value and meta."""
+    state, after, *answer = operands
+    prompt, first = state.value, after.value
+    value, meta = map(_copied, answer)
+    made = replace(prompt, runs=first.runs, text_calls=prompt.text_calls | first.text_calls).count()
+    if "name" in op.attributes:
+        made = made.set(str(op.attributes["name"]), value, meta)
+    return [Traced(made), value, meta]
+
+
+def _copied(given: Traced) -> Traced:
+    items = None
+    if given.items is not None:
+        items = {key: _copied(item) for key, item in given.items.items()}
+    return replace(given, value=copy.deepcopy(given.value), items=items)
+
+
 def _set(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     name = _name(op, operands[2:])
     return [Traced(operands[0].value.set(name, operands[1], None, union(operands[2:])))]
@@ -167,6 +187,7 @@ STATE_OPS: dict[str, Callable[[Target, Op, Sequence[Traced]], list[Traced]]] = {
     "lm.image": _image,
     "lm.unordered": lambda target, op, operands: [operands[0]],
     "lm.fork": _fork, "lm.group": _group, "lm.join": _join, "lm.tick": _tick, "lm.set": _set,
+    "lm.again": _again,
     "lm.get": _get, "lm.meta": _get, "lm.has": _has, "lm.text": _text, "lm.messages": _text,
 }  # fmt: skip
 """What carries out each op, given its operands."""

@@ -110,6 +110,8 @@ class Walk:
                 if failed is not None:
                     raise CarriedFailure(failed.error)
             failed = _first_failed(op, operands)
+            if op.name == "lm.again":
+                failed = self._failed_again(op, operands, failed)
             if failed is not None and may_fail(op):
                 raise failed.error
             if failed is not None:
@@ -156,6 +158,21 @@ class Walk:
         placed.__cause__ = error
         return failed_results(op, operands, Failed(placed, self._num_failed))
 
+    def _failed_again(self, op: Op, operands: list[Traced], failed: Failed | None) -> Failed | None:
+        """Return what failed for a call that takes another one's answer.
+
+        What came before it failed as it does for any call; the other call's failure is its own.
+        """
+        prompt: Prompt = operands[0].value
+        if prompt.failed is not None or failed is None:
+            return prompt.failed
+        if op.attributes.get("first") != str(failed.error.location or ""):
+            return failed
+        self._num_failed += 1
+        moved = placed(failed.error, hint=failed.error.hint, location=op.location)
+        moved.__cause__ = failed.error.__cause__
+        return Failed(moved, self._num_failed)
+
     def _control(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
         before = self._conditions
         match op.name:
@@ -176,9 +193,11 @@ class Walk:
     def _call(self, op: Op, operands: list[Traced], frame: _Frame) -> list[Traced]:
         match op.name:
             case "lm.prompt" | "lm.prologue":
-                return [Traced(root_state(self._target, op, frame.lineage))]
+                lineage = _called_from(operands[0].value) if operands else frame.lineage
+                return [Traced(root_state(self._target, op, lineage))]
             case "lm.gen":
-                return self._asked(self._model.gen(op, operands, frame.defaults))
+                own: Any = op.attributes.get("defaults") or {}
+                return self._asked(self._model.gen(op, operands, {**frame.defaults, **own}))
             case "lm.select":
                 return self._asked(self._model.select(op, operands))
             case "host.matches":
@@ -262,8 +281,7 @@ class Walk:
         effect, caller, *arguments = operands
         prompt: Prompt = caller.value
         given: Any = op.attributes.get("defaults") or {}
-        lineage = (*prompt.lineage, f"call{prompt.ordinal}")
-        inner = self._enter(lineage, {**frame.defaults, **given}, frame)
+        inner = self._enter(_called_from(prompt), {**frame.defaults, **given}, frame)
         results = self._block(self._callee(op).body, [effect, *arguments], inner)
         effect, state, value = results
         return [effect, Traced(prompt.count()), state, value]
@@ -321,6 +339,11 @@ class Walk:
 
     def _find_host(self, callee: str) -> Callable[..., Any]:
         return self._host[callee] if callee in self._host else self._resolve(callee)
+
+
+def _called_from(prompt: Prompt) -> tuple[str, ...]:
+    """Return the lineage of a program that is called from a prompt now."""
+    return (*prompt.lineage, f"call{prompt.ordinal}")
 
 
 def _first_failed(op: Op, operands: Sequence[Traced]) -> Failed | None:

@@ -49,7 +49,10 @@ _lm = _Group("lm")
 _lm.add(
     "prompt",
     "The root state of the running program: no text, no variables; opens with the tokenizer's "
-    "start ids. Its lineage is that of the running call.",
+    "start ids. Its lineage is that of the running call. With a state as operand (made by "
+    "inline): the root of a program called from that state, whose lineage is the state's plus "
+    "'call<ordinal>'; needs nothing else of it.",
+    rest=True,
     results=(STATE,),
 )
 _lm.add(
@@ -57,7 +60,8 @@ _lm.add(
     "Made by hoist-prefix: equals lm.prompt followed by the ops that `pieces` lists (['text', t], "
     "['begin', role], ['end', role], ['control', token]). The runtime computes each distinct one "
     "once per process and pins it. Where pieces were moved ahead of a fork, the first `told` of "
-    "them are the root's own.",
+    "them are the root's own. Its operand is that of lm.prompt.",
+    rest=True,
     results=(STATE,),
     required=("pieces",),
     optional=("told",),
@@ -126,12 +130,14 @@ _lm.add(
     "{finish_reason, matched_stop, complete, prompt_tokens, completion_tokens, token_ids, "
     "logprobs, and with log-probabilities those of call_meta} (a list of n for n > 1). Counts one "
     "ordinal of its lineage. `quiet`: streams do not show it, since the prompt goes on without it. "
-    "`expected`: the tokens that a profile expects; means nothing.",
+    "`expected`: the tokens that a profile expects; means nothing. "
+    "`defaults` (made by inline): defaults of the program that it was written in, which stand "
+    "before the run's.",
     operands=(STATE,),
     rest=True,
     results=(STATE, None, META),
     required=("params", "dynamic"),
-    optional=("name", "quiet", "expected"),
+    optional=("name", "quiet", "expected", "defaults"),
 )
 _lm.add(
     "select",
@@ -143,6 +149,18 @@ _lm.add(
     results=(STATE, TEXT, META),
     required=("params", "dynamic"),
     optional=("name",),
+)
+_lm.add(
+    "again",
+    "Made by cse: `%state, %after, %value, %meta`: equals the lm.gen or lm.select (`kind`) that "
+    "gave the last three, asked on a state with the same context. That call is greedy, so its "
+    "answer is this one's: the state gets the same ids and the variable `name` copies of value "
+    "and meta, and counts one ordinal. A failure of the call at the place `first` is this op's, "
+    "at its own place. `quiet` as in gen.",
+    operands=(STATE, STATE, None, META),
+    results=(STATE, None, META),
+    required=("kind",),
+    optional=("name", "quiet", "first"),
 )
 _lm.add(
     "fork",

@@ -20,6 +20,7 @@ _CHOICES: dict[tuple[str, str], Sequence[str]] = {
     ("lm.end", "role"): ROLES,
     ("lm.join", "mode"): JOIN_MODES,
     ("lm.unordered", "side"): ("begin", "next", "end"),
+    ("lm.again", "kind"): ("gen", "select"),
     ("lm.image", "kind"): ("image", "video"),
     ("val.format", "conversion"): ("", "s", "r", "a"),
     ("val.binary", "op"): tuple(BINARY),
@@ -31,7 +32,7 @@ _CHOICES: dict[tuple[str, str], Sequence[str]] = {
 }
 """Attributes that hold one of a few words."""
 
-_TEXTS = ("name", "callee", "role", "mode", "token", "op", "conversion")
+_TEXTS = ("name", "callee", "role", "mode", "token", "op", "conversion", "first")
 # Which operand says at run time what the attribute says at compile time.
 _EITHER = {
     "lm.fork": ("count", 1), "lm.set": ("name", 2), "lm.get": ("name", 1), "lm.has": ("name", 1),
@@ -124,6 +125,9 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
         case "lm.gen":
             yield from _call_params(op, GEN_PARAMS, 1)
             yield from _natural("expected", op.attributes.get("expected", 0))
+            yield from _defaults(op)
+        case "lm.prompt":
+            yield from _root(op)
         case "lm.select":
             yield from _call_params(op, SELECT_PARAMS, 2)
         case "lm.fork" | "lm.set" | "lm.get" | "lm.has" | "lm.meta":
@@ -131,6 +135,7 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
         case "lm.group":
             yield from _group(op)
         case "lm.prologue":
+            yield from _root(op)
             yield from _pieces(op.attributes["pieces"])
             yield from _natural("told", op.attributes.get("told", 0))
         case "lm.extend" | "lm.begin" | "lm.end" | "lm.control":
@@ -140,6 +145,8 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
             yield "takes the state, the source and, for a video, the number of frames"
         case "lm.tick":
             yield from _natural("n", op.attributes["n"])
+        case "lm.again" if op.results[1].type != op.operands[2].type:
+            yield f"gives a {op.results[1].type}, but the call gave a {op.operands[2].type}"
         case "host.call" | "host.pure" | "host.method" | "val.call" | "val.method" | "val.mutate":
             yield from _keywords(op)
         case "val.dict" if len(op.operands) % 2:
@@ -235,9 +242,18 @@ def _callee(module: Module, op: Op) -> Iterator[str]:
             yield f"argument {number} of @{name} is a {kind}, not a {wanted}"
     if op.name == "func.apply":
         yield from _results_of(op, callee)
+    yield from _defaults(op)
+
+
+def _defaults(op: Op) -> Iterator[str]:
     defaults = op.attributes.get("defaults", {})
     if not isinstance(defaults, dict) or not set(defaults) <= set(GEN_PARAMS):
         yield f"defaults are decode parameters, not {defaults!r}"
+
+
+def _root(op: Op) -> Iterator[str]:
+    if [value.type for value in op.operands] not in ([], [STATE]):
+        yield "takes nothing, or the state that its program is called from"
 
 
 def _results_of(op: Op, callee: Function) -> Iterator[str]:

@@ -340,7 +340,7 @@ def _look_through(
             return op.operands[0]
         case "lm.image" | "lm.unordered":
             return op.operands[0]
-        case "lm.gen" | "lm.select" | "lm.set":
+        case "lm.gen" | "lm.select" | "lm.again" | "lm.set":
             is_dynamic = "name" in op.attributes.get("dynamic", ()) or (  # type: ignore[operator]
                 op.name == "lm.set" and "name" not in op.attributes
             )

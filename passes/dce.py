@@ -31,7 +31,9 @@ NEVER_FAIL = frozenset({
 })  # fmt: skip
 """Ops, besides total expressions, whose own failure no `cf.try` can see."""
 
-TOLD = frozenset({"lm.gen", "lm.select", "lm.fork", "lm.join", "cf.for", "host.pure"}) | CALLEES
+TOLD = CALLEES | {
+    "lm.gen", "lm.select", "lm.again", "lm.fork", "lm.join", "cf.for", "host.pure",
+}  # fmt: skip
 """Ops whose removal is worth a remark."""
 
 

@@ -11,7 +11,7 @@ from lmc.ir.evaluate import MAX_ITEMS, evaluate
 from lmc.ir.ops import SPECS
 from lmc.ir.types import BOOL, INT, PY, TEXT, Attr, Type, is_attr, type_of
 from lmc.passes.analysis import Child, Const, known_items
-from lmc.passes.rewriting import Rewriter, Rule, make_const, make_items
+from lmc.passes.rewriting import Rewriter, Rule, is_count, make_const, make_items
 from lmc.passes.totality import in_range
 
 MAX_WORK = 4 * 1024 * 1024
@@ -38,7 +38,7 @@ def fold_constants(rewriter: Rewriter, op: Op) -> list[Op] | None:
     rewriter.remarks.fired(f"{op.name} is {shown(results[0])}", op)
     ops: list[Op] = []
     for result, value in zip(op.results, results, strict=True):
-        if result.type == PY and not rewriter.is_count(result):
+        if result.type == PY and not is_count(result, rewriter.facts):
             result.type = type_of(value)
         ops.append(Op("val.const", [], [result], {"value": value}, [], op.location))
     return ops
@@ -159,7 +159,7 @@ def _are_texts(values: Sequence[Value]) -> bool:
 def refine_type(rewriter: Rewriter, op: Op) -> list[Op] | None:
     """Note that a method of a text that gives a text does so, and the like."""
     result = op.results[0]
-    if result.type != PY or rewriter.is_count(result):
+    if result.type != PY or is_count(result, rewriter.facts):
         return None
     kind = _result_type(op)
     if kind is None:

@@ -268,8 +268,8 @@ class _Hoister:
         for way in ways:
             if way is None:
                 continue
-            copy = Op(root.name, [], [Value(STATE, root.result.hint)], {}, [], root.location)
-            copy.attributes = copy_attr(root.attributes)
+            result, attributes = Value(STATE, root.result.hint), copy_attr(root.attributes)
+            copy = Op(root.name, list(root.operands), [result], attributes, [], root.location)
             way[0].operands[0] = copy.result
             place += 1
             block.ops.insert(place, copy)
@@ -292,7 +292,7 @@ class _Hoister:
                 attributes.setdefault("told", len(pieces))
             _add_piece(pieces, head, may_merge=len(pieces) != attributes.get("told"))
         attributes["pieces"] = list(pieces)
-        made = Op("lm.prologue", [], [state], attributes, [], root.location)
+        made = Op("lm.prologue", root.operands, [state], attributes, [], root.location)
         block.ops[block.ops.index(root)] = made
         chars = sum(len(text) for kind, text in pieces if kind == "text")
         markers = sum(kind != "text" for kind, _ in pieces)

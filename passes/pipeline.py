@@ -18,16 +18,21 @@ from lmc.ir.verifier import verify
 from lmc.passes.base import Pass, Remark
 
 REGISTRY: dict[str, tuple[str, str]] = {
+    "inline": ("lmc.passes.inline", "InlinePass"),
     "fold": ("lmc.passes.fold", "FoldPass"),
     "unroll": ("lmc.passes.unroll", "UnrollPass"),
     "dce": ("lmc.passes.dce", "DcePass"),
     "reorder": ("lmc.passes.reorder", "ReorderPass"),
+    "cse": ("lmc.passes.cse", "CsePass"),
     "hoist-prefix": ("lmc.passes.hoist_prefix", "HoistPrefixPass"),
     "batch-forks": ("lmc.passes.batch_forks", "BatchForksPass"),
 }
 """Module and class of every pass by its name; a pass is imported when it is asked for."""
 
-DEFAULT_PIPELINE = "fold,unroll,fold,unroll,fold,dce,reorder,fold,hoist-prefix,fold,batch-forks,dce"
+DEFAULT_PIPELINE = (
+    "fold,unroll,fold,inline,fold,unroll,fold,dce,reorder,cse,fold,hoist-prefix,fold,batch-forks,"
+    "dce"
+)
 """What `lmc compile` runs: exact passes, and `reorder` where the author has marked that."""
 
 _ITEM = re.compile(r"\s*([A-Za-z][\w-]*)\s*(?:\{([^{}]*)\})?\s*(?:,|$)")

@@ -68,14 +68,7 @@ class Rewriter:
 
     def can_replace(self, old: Value, new: Value) -> bool:
         """Whether the types allow `new` wherever `old` stands."""
-        new = self.final(new)
-        if not is_assignable(new.type, old.type):
-            return False
-        return not self.is_count(old) or new.type in (INT, old.type)
-
-    def is_count(self, value: Value) -> bool:
-        """Whether a fork takes a value as its count, which must not be of another known type."""
-        return any(op.name == "lm.fork" and i == 1 for op, i in self.facts.uses(value))
+        return can_stand(self.final(new), old, self.facts)
 
     def replace(self, old: Value, new: Value) -> None:
         """Let `new` stand wherever `old` stood."""
@@ -101,6 +94,18 @@ class Rewriter:
         ops, _ = make_item(item, location)
         ops[-1].results[0] = result
         return ops
+
+
+def can_stand(new: Value, old: Value, facts: Facts) -> bool:
+    """Whether the types allow a value wherever another stands."""
+    if not is_assignable(new.type, old.type):
+        return False
+    return not is_count(old, facts) or new.type in (INT, old.type)
+
+
+def is_count(value: Value, facts: Facts) -> bool:
+    """Whether a fork takes a value as its count, which must not be of another known type."""
+    return any(op.name == "lm.fork" and i == 1 for op, i in facts.uses(value))
 
 
 def _item_type(item: Const | Child | Pack) -> Type:

@@ -166,6 +166,20 @@ class PromptState:
             state = self._close(result.text[:cut], result.token_ids)
         return state.extend(result.tail, origin)
 
+    def as_after(self, first: "PromptState") -> "PromptState":
+        """Return the state with what a call appended that was made on the same context.
+
+        Args:
+            first: the state after that call.
+        """
+        return replace(
+            self,
+            closed=first.closed,
+            open_text=first.open_text,
+            text_len=first.text_len,
+            text_origin=join_origins((self.text_origin, first.text_origin)),
+        )
+
     def _template(self, role: str) -> Any:
         if self.target.template is None:
             raise RunError(

@@ -33,6 +33,7 @@ class Writer(Accents):
             self.append, self.append, self.append, self.generate, self.generate, self.choose,
             self.assign, self.assign, self.change, self.role, self.variable, self.host, self.host,
             self.unpack, self.fork, self.fork, self.copies, self.meta, self.search, self.guard,
+            self.call, self.call, self.call, self.twins, self.twins,
         ]  # fmt: skip
         nested = [self.branch, self.branch, self.loop, self.loop, self.while_loop, self.match,
                   self.scope, self.maybe, self.exit, self.exit, self.call, self.call,
@@ -381,10 +382,10 @@ def program_text(seed: int) -> str:
     draw = Random(seed)
     parts = [HEAD]
     callees: list[str] = []
-    if draw.random() < 0.5:
+    if draw.random() < 0.6:
         parts.append(_function(draw, "helper", "st", draw.randint(2, 3), []))
         callees.append("helper")
-    if draw.random() < 0.6:
+    if draw.random() < 0.7:
         parts.append(_function(draw, "inner", "s", draw.randint(2, 4), list(callees)))
         callees.append("inner")
     parts.append(_function(draw, "prog", "s", draw.randint(4, 13), callees))

@@ -276,6 +276,27 @@ class Statements(Expressions):
                 self.put(f"    {name} += str(i) + {self.gen_call()[0]}")
                 self.put(f"{self.states[0].name} += {name}.text()[-4:]")
 
+    def twins(self) -> None:
+        """Ask copies the same without chance, or almost the same."""
+        source, name = self.state, self.new("g")
+        call = self.one(
+            'lmc.gen("w0", max_tokens=4, temperature=0)', "lmc.gen(max_tokens=3, temperature=0)",
+            'lmc.gen("w0", max_tokens=4, top_k=1)', 'lmc.select("kind", choices=["yes", "no"])',
+            'lmc.gen("n2", type=int, max_tokens=3, temperature=0)', 'lmc.gen("w0", max_tokens=2)',
+        )  # fmt: skip
+        self.put(f"{name} = {source.name}.fork(2)")
+        match self.number(0, 2):
+            case 0:
+                self.put(f"{name} += {self.text(1)}")
+                self.put(f"{name} += {call}")
+            case 1:
+                self.put(f"{name}[0] += {call}")
+                self.put(f"{name}[1] += {call} + {call}")
+            case _:
+                self.put(f"for q in {name}:")
+                self.put(f'    q += "Then: " + {call}')
+        self.put(f"{self.states[0].name} += {name}[1].text()[-6:] + {name}[0].text()[-4:]")
+
     def best(self, source: State, name: str) -> None:
         """Choose a state among copies by a value."""
         self.put(f"{name} = {source.name}.fork(2)")

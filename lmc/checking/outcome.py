@@ -8,7 +8,7 @@ from typing import Any
 from lmc.checking.meaning import Call, Failure, Meaning
 from lmc.checking.values import first_difference, shortened, shown
 from lmc.errors import RunError
-from lmc.ir.calls import GenCall, GenResult
+from lmc.ir.calls import GenCall, GenResult, ScoreCall
 from lmc.runtime.prompt_state import Lineage
 from lmc.runtime.result import RunResult
 
@@ -236,6 +236,15 @@ def _compare_read(meaning: Meaning, outcome: Outcome) -> Mismatch | None:
     return Mismatch("calls", _calls(missing) or "no more", _calls(extra) or "no more")
 
 
+def _once(calls: Sequence[Call]) -> Counter[Call]:
+    """Count calls; greedy ones, which are answered alike, once."""
+    counts = Counter(calls)
+    return Counter({
+        call: 1 if isinstance(call, ScoreCall) or call.key == 0 else count
+        for call, count in counts.items()
+    })  # fmt: skip
+
+
 _EMPTY = ("", repr(""))
 
 
@@ -264,8 +273,8 @@ def compare_modules(before: Meaning, after: Meaning) -> Mismatch | None:
 
 
 def _compare_needed(before: Meaning, after: Meaning) -> Mismatch | None:
-    """Compare calls: the same are needed, others may come and go."""
-    expected, got = Counter(before.demanded), Counter(after.demanded)
+    """Compare calls: the same are needed, equal greedy ones once; others may come and go."""
+    expected, got = _once(before.demanded), _once(after.demanded)
     missing, extra = expected - got, got - expected
     if not missing and not extra:
         return None

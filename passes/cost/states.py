@@ -154,6 +154,18 @@ def _same(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> li
     return [given[0]]
 
 
+def _again(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> Any:
+    """Take the answer of an equal call: nothing is asked or computed."""
+    prompt, after, value, meta = given
+    if not isinstance(prompt.value, AbstractPrompt):
+        return None
+    ready = max(given.ready for given in (prompt, after, value))
+    made = replace(prompt.value, runs=after.value.runs, size=after.value.size, ready=ready)
+    if "name" in op.attributes:
+        made = made.set(str(op.attributes["name"]), value, has_meta=True)
+    return [Abstract(made, ready), value, meta]
+
+
 def _set(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> Any:
     prompt, value, *names = given
     if not isinstance(prompt.value, AbstractPrompt):
@@ -197,7 +209,7 @@ STATE_RULES: dict[str, Rule] = {
     "lm.prompt": _prompt, "lm.prologue": _prologue, "lm.extend": _extend, "lm.begin": _marker,
     "lm.end": _marker, "lm.control": _marker, "lm.fork": _fork, "lm.group": _group,
     "lm.join": _join, "lm.tick": _same, "lm.unordered": _same, "lm.image": _image, "lm.set": _set,
-    "lm.get": _get, "lm.has": _has, "lm.text": _text,
+    "lm.get": _get, "lm.has": _has, "lm.text": _text, "lm.again": _again,
 }  # fmt: skip
 
 ONCE = exactly(1)

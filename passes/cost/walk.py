@@ -168,7 +168,8 @@ class CostWalk:
 
     def _gen(self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene) -> list[Abstract]:
         self.asked.append((op, operands[0].value))
-        return gen_cost(self, op, operands, frame.defaults, scene)
+        own: Any = op.attributes.get("defaults") or {}
+        return gen_cost(self, op, operands, {**frame.defaults, **own}, scene)
 
     def _select(
         self, op: Op, operands: list[Abstract], frame: Frame, scene: Scene

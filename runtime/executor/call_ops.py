@@ -1,12 +1,13 @@
 """The ops that ask the model: gen and select."""
 
+import copy
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import zip_longest
 from typing import Any
 
 from lmc.errors import IncompleteError
-from lmc.ir.call_meta import PieceMeta, gen_meta, select_meta
+from lmc.ir.call_meta import PieceMeta, gen_meta, select_meta, whole_piece
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, derive_key
 from lmc.ir.evaluate import Undefined
 from lmc.ir.value_types import label, read_typed
@@ -51,8 +52,9 @@ def name_origin(task: Task) -> Origin | None:
 def check_gen(task: Task) -> GenParams:
     """Return the parameters of a generation; raises RunError for wrong ones."""
     dynamic = dynamic_values(task, 1)
-    tokenizer = task.run.backend.target.tokenizer
-    return gen_params(task.step.attributes, dynamic, task.frame.scope.defaults, tokenizer)
+    tokenizer, attributes = task.run.backend.target.tokenizer, task.step.attributes
+    defaults = {**task.frame.scope.defaults, **attributes.get("defaults", {})}
+    return gen_params(attributes, dynamic, defaults, tokenizer)
 
 
 def gen(task: Task) -> None:
@@ -271,6 +273,30 @@ def give_select(
     task.give([after, chosen, meta], [None, origin, origin])
 
 
+def again(task: Task) -> None:
+    """Take the answer of an equal call, once it is there."""
+    state = tell(task, task.state())
+    slots = [task.handle(1).content, task.slot(2), task.slot(3)]
+    task.wait(slots, partial(_give_again, task, state))
+
+
+def _give_again(task: Task, state: PromptState) -> None:
+    attributes, first = task.step.attributes, task.state(1)
+    value, meta = copy.deepcopy(task.value(2)), copy.deepcopy(task.value(3))
+    origin, name = task.slot(2).origin, attributes.get("name")
+    after = state.as_after(first).tick().unpinned().told()
+    if name is not None:
+        after = after.set(name, value, origin, meta=meta)
+    if state.pin is not None:
+        state.pin.used()
+    if not _is_quiet(task):
+        piece = whole_piece(first.tail(first.text_len - state.text_len), meta)
+        task.tell(partial(task.run.emit, attributes["kind"], name, piece, state.lineage))
+        if name is not None:
+            task.tell(partial(task.run.tell_variable, name, value, meta, state.lineage))
+    task.give([after, value, meta], [None, origin, task.slot(3).origin])
+
+
 def compare(method: str, results: Sequence[ScoreResult]) -> tuple[int, list[float]]:
     """Return the index of the best choice, the first of equals, and every choice's score."""
     logprobs = results[0].logprobs
@@ -305,5 +331,6 @@ def mean(values: Sequence[float]) -> float:
 
 CALL_OPERATIONS: dict[str, Operation] = {
     "lm.gen": Operation(gen, reads=(0,), ticks=1, check=check_gen, is_late=True),
+    "lm.again": Operation(again, waits=(0,), reads=(0,), ticks=1, is_late=True),
     "lm.select": Operation(select, reads=(0,), ticks=1, check=check_select, is_late=True),
 }

@@ -6,7 +6,8 @@ from typing import Any
 from lmc.errors import RunError
 from lmc.ir.evaluate import Undefined, evaluate_parts
 from lmc.runtime.executor.code import Operation
-from lmc.runtime.executor.slots import Slot, StateHandle, known, link, undefined
+from lmc.runtime.executor.slots import Identity, Slot, StateHandle, known, link, undefined
+from lmc.runtime.executor.state_ops import called_from
 from lmc.runtime.executor.task import Scope, Task, open_frame
 from lmc.runtime.origins import Origin, item_of, join_origins, shape_of, value_origins
 
@@ -144,13 +145,12 @@ def _ticked(task: Task) -> Any:
     return lambda state: state.needing(origin).tick()
 
 
-def enter(task: Task, identity: tuple[tuple[str, ...], int]) -> None:
+def enter(task: Task, identity: Identity) -> None:
     """Open the frame of a nested program."""
-    lineage, ordinal = identity
     frame = task.frame
     defaults = {**frame.scope.defaults, **(task.step.attributes.get("defaults") or {})}
     depth = frame.scope.depth + 1
-    scope = Scope((*lineage, f"call{ordinal}"), defaults, depth, frame.scope.guard)
+    scope = Scope(called_from(identity), defaults, depth, frame.scope.guard)
     arguments = [task.slot(0), *(task.slot(i) for i in range(2, len(task.step.inputs)))]
     effect, state, result = _open_function(task, arguments, scope)
     task.leave()

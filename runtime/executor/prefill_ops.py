@@ -9,9 +9,9 @@ from lmc.ir.target import Prefill
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.prologues import prologues_of
 from lmc.runtime.executor.slots import StateHandle, link, not_a_state
-from lmc.runtime.executor.state_ops import tell
+from lmc.runtime.executor.state_ops import tell, with_root
 from lmc.runtime.executor.task import Task
-from lmc.runtime.prompt_state import PromptState, root_state
+from lmc.runtime.prompt_state import PromptState
 
 
 class GroupPin:
@@ -50,14 +50,14 @@ class ChildPin:
 
 def prologue(task: Task) -> None:
     """Open a root state with constant text, once its prefix is computed."""
+    with_root(task, partial(_open_prologue, task))
+
+
+def _open_prologue(task: Task, root: PromptState) -> None:
     run, attributes = task.run, task.step.attributes
-    lineage = task.frame.scope.lineage
-    handle: StateHandle = task.output(0).value
-    handle.identity.resolve((lineage, 0), None, run.ready)
-    state_of_root = root_state(run.backend.target, lineage)
-    state = prologue_state(attributes["pieces"], state_of_root)
+    state = prologue_state(attributes["pieces"], root)
     ids = tuple(attributes.get("token_ids") or state.stable_context())
-    own = prologue_state(attributes["pieces"][: attributes.get("told", 0)], state_of_root)
+    own = prologue_state(attributes["pieces"][: attributes.get("told", 0)], root)
     untold = replace(state, told_len=own.text_len)
     held_back = len(state.context_ids()) - len(ids) if state.text_len else 0
     run.held_back_tokens = max(run.held_back_tokens, held_back)

@@ -9,7 +9,7 @@ from lmc.errors import RunError
 from lmc.ir.evaluate import Undefined
 from lmc.ir.media import REFUSAL_HINT, Content, load_content, refusal
 from lmc.runtime.executor.code import Operation
-from lmc.runtime.executor.slots import Slot, StateHandle, link, undefined
+from lmc.runtime.executor.slots import Identity, Slot, StateHandle, link, undefined
 from lmc.runtime.executor.task import Task
 from lmc.runtime.origins import Origin, join_origins, needing, shape_of
 from lmc.runtime.prompt_state import Lineage, PromptState, checked_text, root_state
@@ -54,11 +54,32 @@ def tell_inherited(task: Task, state: PromptState) -> PromptState:
 
 
 def prompt(task: Task) -> None:
-    """Open the root state of the running program."""
-    lineage = task.frame.scope.lineage
-    handle: StateHandle = task.output(0).value
-    handle.identity.resolve((lineage, 0), None, task.run.ready)
-    task.give_one(0, root_state(task.run.backend.target, lineage))
+    """Open the root state of the running program, or of one that was put in its place."""
+    with_root(task, partial(task.give_one, 0))
+
+
+def with_root(task: Task, then: Callable[[PromptState], None]) -> None:
+    """Give the root its identity and call `then` with the empty state, once its lineage is known.
+
+    That of a program called from a state is known before the state's text is.
+    """
+
+    def opened(lineage: Lineage) -> None:
+        handle: StateHandle = task.output(0).value
+        handle.identity.resolve((lineage, 0), None, task.run.ready)
+        then(root_state(task.run.backend.target, lineage))
+
+    if not task.step.inputs:
+        opened(task.frame.scope.lineage)
+        return
+    caller = task.handle()
+    task.wait([caller.identity], lambda: opened(called_from(caller.identity.value)))
+
+
+def called_from(identity: Identity) -> Lineage:
+    """Return the lineage of a program that is called from a state."""
+    lineage, ordinal = identity
+    return (*lineage, f"call{ordinal}")
 
 
 def check_text(task: Task) -> str:
@@ -116,8 +137,13 @@ def image(task: Task) -> None:
 
 
 def tick(task: Task) -> None:
-    """Count calls that a pass dropped."""
-    task.give_one(0, task.state().tick(task.step.attributes["n"]))
+    """Count calls that a pass dropped or put in place; the state's content follows."""
+    origin, count = task.slot(0).origin, task.step.attributes["n"]
+
+    def counted(state: PromptState) -> PromptState:
+        return state.needing(origin).tick(count)
+
+    link(task.handle().content, task.output(0).value.content, task.run.ready, change=counted)
 
 
 def variable_name(task: Task, position: int) -> tuple[str, Origin | None]:
@@ -240,7 +266,7 @@ STATE_OPERATIONS: dict[str, Operation] = {
     "lm.control": Operation(marker, reads=(0,), ticks=0),
     "lm.image": Operation(image, reads=(0,), ticks=0, check=check_image),
     "lm.unordered": Operation(unordered, reads=(0,), ticks=0),
-    "lm.tick": Operation(tick, reads=(0,), ticks=1),
+    "lm.tick": Operation(tick, ticks=1),
     "lm.set": Operation(set_variable, reads=(0,), ticks=0, check=check_variable),
     "lm.get": Operation(get_variable, reads=(0,)),
     "lm.meta": Operation(get_variable, reads=(0,)),

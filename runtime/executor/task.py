@@ -397,6 +397,12 @@ class Task:
 
         Failures of steps before a try are not caught by it.
         """
+        error, first = failure.error, self.step.attributes.get("first")
+        if isinstance(error, RunError) and first == str(error.location or ""):
+            # The answer that an equal call did not get: this call's own failure.
+            moved = placed(error, hint=error.hint, location=self.step.location)
+            moved.__cause__ = error.__cause__
+            failure = Failure(self.order, moved)
         if self.guard is not None and self.guard.covers(failure.order):
             self.fail(failure.error)
             return

@@ -12,7 +12,7 @@ from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
 from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.location import Location
 from lmc.ir.target import Piece
-from lmc.ir.types import BOOL, EFFECT, INT, PY, STATE, TEXT, Type, list_of
+from lmc.ir.types import BOOL, EFFECT, INT, PY, STATE, TEXT, Attr, Type, list_of
 
 EMPTY, END, MARK, BLANK = range(4)
 MERGES = ("ab", "abc", "ca", "tip", "p a", "ip", " a", "b\n", "xy", "yz", "\nx")
@@ -137,6 +137,7 @@ class ProgramMaker:
         self._draw = draw
         self._line = 0
         self._helpers: list[Function] = []
+        self._steps: list[Function] = []
         self._callees: list[Function] = []
         self._budget = 60
 
@@ -145,11 +146,14 @@ class ProgramMaker:
         if self._draw.random() < 0.4:
             self._helpers.append(self._helper())
         if self._draw.random() < 0.4:
-            self._budget = 6
-            self._callees.append(self._program("callee", ["x"]))
+            self._steps.append(self._step())
+        for name in ("callee", "outer"):  # the second may call the first
+            if self._draw.random() < 0.5:
+                self._budget = 6
+                self._callees.append(self._program(name, ["x"]))
         self._budget = 40
         main = self._program("main", ["a", "b"])
-        for function in (main, *self._helpers, *self._callees):
+        for function in (main, *self._helpers, *self._steps, *self._callees):
             module.functions[function.name] = function
         module.entries = ["main"]
         return module
@@ -163,6 +167,18 @@ class ProgramMaker:
             effect, x = called.results
         value = b.value("val.format", [x, ""], kind=TEXT, conversion="r")
         b.return_(effect, value)
+        return function
+
+    def _step(self) -> Function:
+        """Make a helper that takes a state and gives it back, with what it appended."""
+        function = new_function("step", ["s", "x"], kind="helper")
+        function.body.arguments[1].type = STATE
+        b = Builder(function.body, location=Location("h.py", 2, 1, 2, 5, "step"))
+        effect, state, x = function.body.arguments
+        scope = Scope([state], [], [x], [], effect)
+        self._budget = 5
+        self._block(b, scope, 2, self._draw.randint(1, 4))
+        b.return_(scope.effect, self._pick(scope.texts + scope.values), scope.states[0])
         return function
 
     def _program(self, name: str, params: list[str]) -> Function:
@@ -189,7 +205,7 @@ class ProgramMaker:
         ]  # fmt: skip
         if depth < 3:
             makers += [self._branch, self._branch, self._loop, self._loop, self._fork, self._fork]
-            makers += [self._while, self._call]
+            makers += [self._while, self._call, self._call, self._twins]
         for _ in range(count):
             if self._budget <= 0:
                 return
@@ -491,6 +507,40 @@ class ProgramMaker:
             parent = b.join(parent, joined, mode)
         scope.states[0] = parent
 
+    def _twins(self, b: Builder, scope: Scope, depth: int) -> None:
+        """Ask children of a fork the same, most of the time."""
+        parent, children = b.fork(scope.states[0], 2)
+        scope.states[0] = parent
+        text, other = self._text(b, scope), self._word()
+        greedy = {"temperature": self._draw.choice((0, 0, 0.0, 0.5))}
+        kind, name = self._draw.randrange(4), self._draw.choice(("u", "v", None))
+        twins = []
+        for index in range(2):
+            b.location = Location("t.py", self._line, 1 + index, self._line, 5, "twin")
+            twin = b.extend(b.child(children, index, "twin"), text)
+            if self._draw.random() < 0.3:
+                twin = b.extend(twin, other)
+            for _ in range(self._draw.randint(1, 2)):
+                match kind:
+                    case 0:
+                        made = b.select(twin, ["yes", "no", "abc"], name)
+                    case 1:
+                        made = b.gen(twin, name, kind=PY, n=2, **greedy)  # type: ignore[arg-type]
+                    case 2:
+                        made = b.gen(twin, name, kind=INT, type="int", **greedy)  # type: ignore[arg-type]
+                    case _:
+                        made = b.gen(twin, name, **greedy)  # type: ignore[arg-type]
+                twin = made.results[0]
+            if self._draw.random() < 0.8:
+                (scope.values if kind in (1, 2) else scope.texts).append(made.results[1])
+            twins.append(twin)
+        if self._draw.random() < 0.5:
+            scope.states += twins
+        else:
+            mode = self._draw.choice(("gather_variable", "concate_and_append"))
+            held = b.value("val.list", twins, kind=list_of(STATE))
+            scope.states[0] = b.join(scope.states[0], held, mode)
+
     def _child(
         self, b: Builder, scope: Scope, depth: int, children: Value, index: int, common: bool
     ) -> Value:
@@ -515,11 +565,24 @@ class ProgramMaker:
             )
             scope.effect, value = made.results
             scope.values.append(value)
+        elif self._steps and self._draw.random() < 0.5:
+            index = self._draw.randrange(len(scope.states))
+            kind = self._steps[0].body.terminator.operands[1].type
+            made = b.op(
+                "func.apply", [scope.effect, scope.states[index], given],
+                [EFFECT, kind, STATE], attributes={"callee": "step"},
+            )  # fmt: skip
+            scope.effect, value, scope.states[index] = made.results
+            (scope.texts if kind == TEXT else scope.values).append(value)
         elif self._callees:
             index = self._draw.randrange(len(scope.states))
+            attributes: dict[str, Attr] = {"callee": self._draw.choice(self._callees).name}
+            if self._draw.random() < 0.5:
+                defaults = ({"temperature": 0}, {"temperature": 0.3, "max_tokens": 3})
+                attributes["defaults"] = dict(self._draw.choice(defaults))
             made = b.op(
                 "func.call", [scope.effect, scope.states[index], given],
-                [EFFECT, STATE, STATE, PY], attributes={"callee": "callee"},
+                [EFFECT, STATE, STATE, PY], attributes=attributes,
             )  # fmt: skip
             scope.effect, scope.states[index], other, value = made.results
             scope.values.append(value)
