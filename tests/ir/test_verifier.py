@@ -56,6 +56,11 @@ GOOD = [
     '%s1: state = lm.prologue {pieces = [["text", "a"], ["begin", "user"], ["control", "<x>"]]}',
     "%s1: state = lm.group %s, %s",
     "%s1: state = lm.tick %s {n = 3}",
+    "%s1: state = lm.prompt %s",
+    "%s1: state = lm.prologue %s {pieces = []}",
+    '%s1: state, %x: text, %m: meta = lm.gen %s {params = {}, dynamic = [], defaults = {n = 2}}',
+    '%m: meta = lm.meta %s {name = "x"} '
+    '%s1: state, %x: text, %m1: meta = lm.again %s, %s, %t, %m {kind = "gen", name = "x"}',
 ]  # fmt: skip
 
 
@@ -104,6 +109,18 @@ BAD = [
     ('%x: state = lm.join %s, %a {mode = "glue"}', "'glue'; one of 'gather_variable'"),
     ("%x: py = lm.get %s", "either the attribute 'name' or operand 1"),
     ("%x: state = lm.tick %s {n = true}", "instead of a whole number"),
+    ("%x: state = lm.prompt %t", "the state that its program is called from"),
+    ("%x: state = lm.prologue %s, %s {pieces = []}", "the state that its program is called from"),
+    (
+        "%x: state, %v: text, %m: meta = lm.gen %s {params = {}, dynamic = [], "
+        "defaults = {topk = 1}}",
+        "defaults are decode parameters",
+    ),
+    (
+        '%m: meta = lm.meta %s {name = "x"} '
+        '%x: state, %v: py, %m1: meta = lm.again %s, %s, %t, %m {kind = "gen"}',
+        "gives a py, but the call gave a text",
+    ),
     ('%x: state = lm.prologue {pieces = [["begin", "tutor"]]}', "none of ['text', t]"),
     ("%x: text = lm.group %s, %s", "gives back the children"),
     ('%x: py = val.binary %n, %n {op = "@"}', "attribute 'op' is '@'"),
