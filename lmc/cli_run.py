@@ -5,7 +5,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import click
 
 from lmc.arguments import argument_sets
 from lmc.compiled import CompiledProgram, load
-from lmc.errors import CaptureError, LmcError, PrefixKvWarning, UsageError
+from lmc.errors import CaptureError, LmcError, PoolWarning, PrefixKvWarning, UsageError
 from lmc.ir.profile import Profile
 from lmc.program import Program
 from lmc.progress import Progress
@@ -86,6 +86,8 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
 
     # Told as a note below.
     warnings.simplefilter("ignore", PrefixKvWarning)
+    warnings.simplefilter("always", PoolWarning)
+    warnings.showwarning = _shown_by(warnings.showwarning)
     with Progress() as progress:
         backend = open_backend(options["model"], dtype=options["dtype"], progress=progress)
         defaults = {name: options[name] for name in ("temperature", "max_tokens")}
@@ -108,6 +110,18 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
     for line in (seed_line(results), *notes(source, runner, backend)):
         if line is not None:
             click.echo(line, err=True)
+
+
+def _shown_by(show: Callable[..., None]) -> Callable[..., None]:
+    """Return what shows warnings as `show` does, but ours without a place in the code."""
+
+    def shown(message: Any, category: type[Warning], *rest: Any) -> None:
+        if issubclass(category, PoolWarning):
+            click.echo(f"warning: {message}", err=True)
+        else:
+            show(message, category, *rest)
+
+    return shown
 
 
 def _streamed(runner: Runner, arguments: dict[str, Any], keywords: dict[str, Any]) -> Any:

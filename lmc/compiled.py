@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lmc.codegen.artifact import Artifact
     from lmc.frontend.capture import Captured
     from lmc.ir.target import Backend, Target
+    from lmc.pool_check import PoolCheck
     from lmc.runtime.executor import Executor, Switches
     from lmc.runtime.executor.runner import Runner
 
@@ -56,6 +57,7 @@ class CompiledProgram(Runnable):
         self._first = first
         self._is_checked = artifact is None
         self._artifact = artifact
+        self._pool_checks: dict[int, PoolCheck] = {}
         self._executors: dict[int, tuple[Backend, Executor]] = {}
         function = plan.functions[entry]
         self.__lmc_fixed__ = {}
@@ -225,7 +227,16 @@ class CompiledProgram(Runnable):
         if known is None:
             self._load_prefixes(backend)
             known = self._executors[id(backend)] = (backend, self.executor_on(backend))
-        return known[1].program(self.name)
+        return known[1].program(self.name, self._pool_check(backend))
+
+    def _pool_check(self, backend: "Backend") -> "PoolCheck":
+        """Return what looks before a run whether it fits the backend's KV memory."""
+        from lmc.pool_check import PoolCheck
+
+        known = self._pool_checks.get(id(backend))
+        if known is None or known.backend is not backend:
+            known = self._pool_checks[id(backend)] = PoolCheck(self, backend)
+        return known
 
     def executor_on(self, backend: "Backend", switches: "Switches | None" = None) -> "Executor":
         """Return a new executor of the plan on a backend; `switches` leave things out."""

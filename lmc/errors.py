@@ -131,6 +131,10 @@ class GraphBreakWarning(UserWarning):
     """A program that capture cannot read runs uncompiled, in eager mode."""
 
 
+class PoolWarning(UserWarning):
+    """A run may need more tokens of KV than the engine's pool holds, and so be slow."""
+
+
 class PrefixKvWarning(UserWarning):
     """The prefix KV of an artifact does not fit what runs it, so it is computed."""
 

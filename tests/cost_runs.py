@@ -153,17 +153,28 @@ def clocked(timed: Timed, clock: Clock) -> Iterator[None]:
 
 
 @cache
-def tiny_engine() -> Any:
-    """Return an engine on a tiny random model that takes the oracle's tokens."""
+def tiny_model() -> Any:
+    """Return a tiny random model that takes the oracle's tokens."""
     from model_support import write_model
 
-    from lmc.runtime.engine.engine import Engine
     from lmc.runtime.models.decoder import CausalModel
 
-    target = oracle_target()
     folder = Path(tempfile.mkdtemp())
-    write_model(folder, SHAPE | {"vocab_size": target.tokenizer.vocab_size})
-    return Engine(CausalModel.load(folder, "float32"), target, num_slots=NUM_SLOTS)  # type: ignore[arg-type]
+    write_model(folder, SHAPE | {"vocab_size": oracle_target().tokenizer.vocab_size})
+    return CausalModel.load(folder, "float32")
+
+
+def open_tiny(**options: Any) -> Any:
+    """Open an engine on the tiny model."""
+    from lmc.runtime.engine.engine import Engine
+
+    return Engine(tiny_model(), oracle_target(), **options)  # type: ignore[arg-type]
+
+
+@cache
+def tiny_engine() -> Any:
+    """Return the engine that runs are measured on."""
+    return open_tiny(num_slots=NUM_SLOTS)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from typing import Any
 from lmc.ir.core import Module
 from lmc.ir.location import Location
 from lmc.ir.target import Target
+from lmc.passes.cost.calls import CertainCall, longest_call
 from lmc.passes.cost.contexts import Computed, Tree
 from lmc.passes.cost.intervals import Interval
 from lmc.passes.cost.sharing import Blocked, blocked_prefixes
@@ -18,6 +19,9 @@ from lmc.passes.cost.walk import CostWalk, Scene
 
 MAX_TRIPS = 256
 """How many trips of a loop are followed before it counts as endless."""
+
+MAX_OPS = 200_000
+"""Ops that are followed before loops and recursion count as endless."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +35,8 @@ class CostReport:
         lines: cold cost by place in the source.
         unbounded: places without a bound, and why.
         blocked: arguments not given that stand before constant text (see sharing.py).
+        longest: the longest of the calls without which the run cannot end, by its least length;
+            None where no call is certain.
     """
 
     cold: Cost
@@ -39,6 +45,7 @@ class CostReport:
     lines: Mapping[Location | None, Cost]
     unbounded: Mapping[Location | None, str] = field(default_factory=dict[Location | None, str])
     blocked: Sequence[Blocked] = ()
+    longest: CertainCall | None = None
 
     @property
     def peak_tokens(self) -> float:
@@ -59,14 +66,17 @@ def estimate_cost(
     *,
     defaults: Mapping[str, Any] | None = None,
     max_trips: int = MAX_TRIPS,
+    max_ops: int = MAX_OPS,
+    is_warm_wanted: bool = True,
 ) -> CostReport:
     """Bound what a program costs for the given arguments; one that is not given is unknown.
 
-    `defaults` are the run's decode parameters. The module should be the one that will run:
+    `defaults` are the run's decode parameters; without `is_warm_wanted` the warm figures are the
+    cold ones. The module should be the one that will run:
     what a pass moved or shared is counted as it stands.
     """
     function = module.functions[entry]
-    walk = CostWalk(module, target, max_trips=max_trips)
+    walk = CostWalk(module, target, max_trips=max_trips, max_ops=max_ops)
     given: list[Abstract] = []
     unknown: dict[str, Unknown] = {}
     for param in function.params:
@@ -78,11 +88,13 @@ def estimate_cost(
             unknown[param.name] = walk.serials.unknown(math.inf)
             given.append(Abstract(unknown[param.name]))
     cold = Scene(Computed(Tree()), Tally())
-    walk.run(function, given, defaults or {}, cold)
-    steps = walk.latest
+    _, final, _ = walk.run(function, given, defaults or {}, cold)
+    steps, longest = walk.latest, longest_call(walk, final.value)
     blocked = blocked_prefixes(walk, unknown)
-    warm = Scene(_constant_prefixes(walk), Tally())
-    walk.run(function, given, defaults or {}, warm)
+    warm = cold
+    if is_warm_wanted:
+        warm = Scene(_constant_prefixes(walk), Tally())
+        walk.run(function, given, defaults or {}, warm)
     return CostReport(
         cold=cold.tally.total,
         warm=warm.tally.total,
@@ -90,6 +102,7 @@ def estimate_cost(
         lines=cold.tally.lines,
         unbounded=cold.tally.unbounded,
         blocked=blocked,
+        longest=longest,
     )
 
 

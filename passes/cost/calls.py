@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lmc.errors import LmcError
 from lmc.ir.calls import SamplingParams
 from lmc.ir.core import Op
 from lmc.ir.interpreter_calls import check_choices, gen_request, unconditional_call
-from lmc.passes.cost.contexts import Gap, Symbol, spellings
+from lmc.passes.cost.contexts import Gap, Stretch, Symbol, spellings
 from lmc.passes.cost.intervals import Interval, exactly, hull
 from lmc.passes.cost.lengths import Length
 from lmc.passes.cost.prompts import AbstractPrompt, Run, TextRun, generated, name_of
@@ -26,6 +26,37 @@ if TYPE_CHECKING:
     from lmc.passes.cost.walk import CostWalk, Scene
 
 ONCE = exactly(1)
+
+
+@dataclass(frozen=True, slots=True)
+class CertainCall:
+    """A generation and the fewest tokens that must fit the cache for it.
+
+    Attributes:
+        op: the call.
+        context: tokens of its context, at the least.
+        max_tokens: tokens that it may generate.
+    """
+
+    op: Op
+    context: float
+    max_tokens: int
+
+    @property
+    def tokens(self) -> float:
+        """Tokens that the cache must have room for; the last one generated is not computed."""
+        return self.context + max(0, self.max_tokens - 1)
+
+
+def longest_call(walk: "CostWalk", final: Any) -> CertainCall | None:
+    """Return the longest of the calls that a final state's text rests on, by its least length.
+
+    The text of a run's final state is always needed, so these calls are.
+    """
+    runs = final.runs if isinstance(final, AbstractPrompt) else ()
+    keys = [run.key for run in runs if isinstance(run, Stretch)]
+    made = [walk.calls[key] for key in keys if key in walk.calls]
+    return max(made, key=lambda call: call.tokens, default=None)
 
 
 def gen_cost(
@@ -62,6 +93,9 @@ def gen_cost(
     if is_empty:
         # It stood behind the id that stands in for an empty context; later ones begin with it.
         run = replace(run, prefill=kept, held=kept.high)
+    least = sum(1 if isinstance(symbol, int) else symbol.tokens.low for symbol in symbols)
+    most = 0 if math.isinf(tokens.high) else request.sampling.max_tokens
+    walk.calls[run.key] = CertainCall(op, least, most)
     prompt = prompt.append_run(run, length.respelled, done)
     tail = _tail_size(walk, request.sampling)
     if tail:

@@ -14,7 +14,7 @@ from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.target import Target
 from lmc.ir.types import BOOL, STATE
 from lmc.passes.analysis import UNSHARED, Facts
-from lmc.passes.cost.calls import gen_cost, select_cost
+from lmc.passes.cost.calls import CertainCall, gen_cost, select_cost
 from lmc.passes.cost.contexts import Computed, Stretch, encoder_of
 from lmc.passes.cost.evaluating import evaluate_abstract
 from lmc.passes.cost.intervals import UNBOUNDED
@@ -33,8 +33,6 @@ from lmc.passes.cost.values import (
 )
 
 MAX_DEPTH = 64
-MAX_OPS = 200_000
-"""Ops that are followed before loops and recursion count as endless."""
 
 
 @dataclass(slots=True)
@@ -89,21 +87,24 @@ class CostWalk:
     """Walks functions; one walk is one run of a program.
 
     `asked` holds the calls with the prompts that they were made on, as they were met; `latest`
-    is after how many decode steps the last of them is answered.
+    is after how many decode steps the last of them is answered; `calls` holds generations by
+    the key of the run that they append.
     """
 
-    def __init__(self, module: Module, target: Target, *, max_trips: int) -> None:
+    def __init__(self, module: Module, target: Target, *, max_trips: int, max_ops: int) -> None:
         self.module = module
         self.target = target
         self.encoder = encoder_of(target.tokenizer)
         self.lengths = lengths_of(target.tokenizer)
         self.serials = Serials()
         self._max_trips = max_trips
+        self._max_ops = max_ops
         self._known_facts: dict[str, Facts] = {}
         self._asking = _asking_functions(module)
         self._ops = 0
         self.asked: list[tuple[Op, AbstractPrompt]] = []
         self.latest = 0.0
+        self.calls: dict[object, CertainCall] = {}
 
     def run(
         self, function: Function, arguments: Sequence[Abstract], defaults: Mapping[str, Any],
@@ -228,7 +229,7 @@ class CostWalk:
         ways: list[Way] = []
         here, trip = scene.fork(0), 0
         while items is None or trip < len(items):
-            if trip == self._max_trips or self._ops > MAX_OPS:
+            if trip == self._max_trips or self._ops > self._max_ops:
                 return self._endless(op, carried, frame, scene, "the loop may go on for ever")
             item = items[trip] if items is not None else []
             going: list[Way] = []
@@ -344,7 +345,7 @@ class CostWalk:
         scene: Scene,
     ) -> list[Abstract] | None:
         callee = self.module.functions[str(op.attributes["callee"])]
-        if depth >= MAX_DEPTH or self._ops > MAX_OPS:
+        if depth >= MAX_DEPTH or self._ops > self._max_ops:
             if callee.name in self._asking:
                 scene.tally.unbounded[op.location] = "the recursion may go on for ever"
                 scene.tally.add(op.location, Cost(UNBOUNDED, UNBOUNDED, UNBOUNDED, UNBOUNDED))

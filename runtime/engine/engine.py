@@ -155,6 +155,16 @@ class Engine(ServerNames):
     # -- KV that is kept in files ------------------------------------------------------------
 
     @property
+    def num_slots(self) -> int:
+        """Tokens of KV that the pool holds."""
+        return self._core.cache.num_slots
+
+    @property
+    def max_len(self) -> int:
+        """The most tokens that one call can hold: its context and what it generates."""
+        return self._core.scheduler.max_len
+
+    @property
     def kv_binding(self) -> dict[str, str]:
         """What the bytes of a prefix's KV depend on, by name."""
         target = self._target

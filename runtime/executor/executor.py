@@ -20,6 +20,9 @@ from lmc.runtime.executor.switches import ALL, Switches
 from lmc.runtime.executor.task import Scope, open_frame
 from lmc.runtime.result import RunResult
 
+Check = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
+"""Looks at a run's arguments and decode parameters before it starts."""
+
 
 class Executor:
     """Runs the programs of a plan.
@@ -55,9 +58,13 @@ class Executor:
         self.code = PlanCode(plan, OPERATIONS)
         self.sessions = Sessions()
 
-    def program(self, entry: str) -> "PlanRunner":
-        """Return the runner of one program; raises UsageError where there is none."""
-        return PlanRunner(self, self._entry(entry))
+    def program(self, entry: str, check: Check | None = None) -> "PlanRunner":
+        """Return the runner of one program; raises UsageError where there is none.
+
+        `check` is called before each run with its arguments and decode parameters; what it raises
+        refuses the run.
+        """
+        return PlanRunner(self, self._entry(entry), check)
 
     def run(self, entry: str, args: Mapping[str, Any], **options: Any) -> RunResult:
         """Run a program and return its result; options as in `Runner.run`.
@@ -93,8 +100,11 @@ class Executor:
 class PlanRunner(Runner):
     """Runs one program of a plan."""
 
-    def __init__(self, executor: Executor, function: PlanFunction) -> None:
+    def __init__(
+        self, executor: Executor, function: PlanFunction, check: Check | None = None
+    ) -> None:
         super().__init__(executor.sessions)
+        self._check = check
         self._executor = executor
         self._function = function
 
@@ -103,6 +113,8 @@ class PlanRunner(Runner):
         executor, function = self._executor, self._function
         values = bind_arguments(function, args)
         scope = Scope((), checked_defaults(instance.defaults))
+        if self._check is not None:
+            self._check(args, scope.defaults)
 
         def make_run(loop: Loop) -> Run:
             return Run(
