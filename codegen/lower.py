@@ -132,6 +132,7 @@ class _Lowering:
     def attributes(self, op: Op) -> dict[str, Attr]:
         """Return a step's attributes; prologues get token ids and the held-back count."""
         made = _copied(op.attributes)
+        made.pop("skeleton", None)  # for people; nothing that runs looks at it
         if op.name == "lm.prologue" and self.target is not None:
             pieces = op.attributes["pieces"]
             key = repr(pieces)

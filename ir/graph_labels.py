@@ -6,6 +6,7 @@ from typing import Any
 
 from lmc.ir.arguments import SPREAD
 from lmc.ir.core import Op, Value
+from lmc.ir.skeleton import shown_skeleton
 from lmc.ir.types import Attr
 
 WIDTH = 52
@@ -211,7 +212,9 @@ def call_lines(op: Op, expressions: Expressions) -> list[str]:
         lines += wrap("from " + expressions.of(op.operands[1], limit=4 * MAX_EXPRESSION))
     params = [f"{key}={short(value, 36)}" for key, value in given.items()]
     params += [f"{key}={{{text}}}" for key, text in moving.items()]
-    return lines + params
+    skeleton: Any = op.attributes.get("skeleton")
+    forced = [excerpt(f"= {shown_skeleton(skeleton)}", MAX_EXPRESSION)] if skeleton else []
+    return lines + params + forced
 
 
 def function_call(op: Op, expressions: Expressions) -> str:

@@ -7,6 +7,7 @@ from lmc.ir.core import Function, Module, Op, Value
 from lmc.ir.evaluate import BINARY, COMPARE, FUNCTIONS, METHODS, MUTATORS, UNARY
 from lmc.ir.expressions import CHOICES_METHODS, GEN_PARAMS, SELECT_PARAMS, TYPE_REGEX
 from lmc.ir.ops import SPECS, OpSpec
+from lmc.ir.skeleton import skeleton_faults
 from lmc.ir.tries import FIRST_SLOT, num_slots, saved_slots
 from lmc.ir.types import BOOL, EFFECT, INT, PY, STATE, Attr, Type, is_attr, list_of
 from lmc.ir.value_types import is_type
@@ -125,6 +126,7 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
         case "lm.gen":
             yield from _call_params(op, GEN_PARAMS, 1)
             yield from _natural("expected", op.attributes.get("expected", 0))
+            yield from skeleton_faults(op.attributes.get("skeleton", []))
             yield from _defaults(op)
         case "lm.prompt":
             yield from _root(op)

@@ -26,12 +26,13 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "cse": ("lmc.passes.cse", "CsePass"),
     "hoist-prefix": ("lmc.passes.hoist_prefix", "HoistPrefixPass"),
     "batch-forks": ("lmc.passes.batch_forks", "BatchForksPass"),
+    "jump-forward": ("lmc.passes.jump_forward", "JumpForwardPass"),
 }
 """Module and class of every pass by its name; a pass is imported when it is asked for."""
 
 DEFAULT_PIPELINE = (
     "fold,unroll,fold,inline,fold,unroll,fold,dce,reorder,cse,fold,hoist-prefix,fold,batch-forks,"
-    "dce"
+    "jump-forward,dce"
 )
 """What `lmc compile` runs: exact passes, and `reorder` where the author has marked that."""
 
