@@ -12,6 +12,7 @@ per hole, in this order. The reverse need not hold: what stands in a hole has ru
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from lmc.ir.types import Attr
 
@@ -31,7 +32,7 @@ def skeleton_faults(skeleton: Attr) -> Iterator[str]:
         else:
             kinds.append(kind)
     for kind in ("text", "hole"):
-        if (kind, kind) in zip(kinds, kinds[1:], strict=False):
+        if (kind, kind) in pairwise(kinds):
             yield f"two {kind}s of the skeleton follow each other"
 
 
