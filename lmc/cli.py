@@ -220,14 +220,21 @@ def viz(
 @model_option
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
               help="An argument that is known; others may be anything.")  # fmt: skip
+@click.option("--args", "rows", type=click.Path(path_type=Path), metavar="FILE.jsonl",
+              help="A batch: a JSON object of arguments per line.")  # fmt: skip
 @passes_option
+@click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16",
+              show_default=True, help="In which keys and values are kept.")  # fmt: skip
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def explain(
-    program: str, model: str | None, arguments: tuple[str, ...], passes: str | None
-) -> None:
+    program: str, model: str | None, arguments: tuple[str, ...], rows: Path | None,
+    passes: str | None, dtype: str, as_json: bool,
+) -> None:  # fmt: skip
     """Bound the tokens and steps of PROGRAM (prog.py, prog.py:name or an artifact)."""
     from lmc.explain import explain_source
 
-    click.echo(str(explain_source(program, model, pipeline(passes), arguments)))
+    made = explain_source(program, model, pipeline(passes), arguments, rows=rows, dtype=dtype)
+    click.echo(made.as_json() if as_json else str(made))
 
 
 @cli.command(short_help="Measure a program compiled against eager, and without what helps.")

@@ -1,18 +1,25 @@
 """`lmc explain`: what a program will cost, by source line, before it runs."""
 
-from collections.abc import Iterator, Sequence
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from lmc.arguments import parse_argument
+from lmc.arguments import argument_sets, parse_argument
 from lmc.backends import open_target
 from lmc.compiled import CompiledProgram, load
 from lmc.compiler import capture_programs, optimise
 from lmc.errors import UsageError
 from lmc.ir.location import Location
 from lmc.ir.target import Target
+from lmc.model_shape import kv_bytes_per_token
 from lmc.passes.cost.analysis import CostReport, estimate_cost
 from lmc.passes.cost.intervals import Interval
+from lmc.passes.cost.lengths import Length
+from lmc.passes.cost.sharing import Blocked, Saving, saving_of
+from lmc.passes.cost.tally import Cost
 from lmc.program import Program
 from lmc.sources import find_program, is_artifact, split_source
 
@@ -21,61 +28,159 @@ MIN_BLOCKED = 8
 
 
 @dataclass(frozen=True, slots=True)
+class Hint:
+    """An argument that keeps constant text from being shared, and what moving it saves.
+
+    `saving` is exact where a batch is given; None where only the constant text is known.
+    """
+
+    blocked: Blocked
+    saving: Saving | None
+
+    def __str__(self) -> str:
+        blocked, saving = self.blocked, self.saving
+        head = f"hint: '{blocked.name}' at token {blocked.position} keeps"
+        if saving is None:
+            return (
+                f"{head} {blocked.tokens} constant tokens behind it from being shared by runs: "
+                f"move it behind them (they end at {blocked.op.location})"
+            )
+        line = blocked.op.location.line if blocked.op.location is not None else "?"
+        return (
+            f"{head} {blocked.tokens} tokens from being shared by {saving.instances:,} instances: "
+            f"move it behind the text before line {line}, which saves {saving.saved:,} of "
+            f"{saving.now:,} prompt tokens"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
-    """The bounds of a program for a model; `str` of it is what the command prints."""
+    """The bounds of a program for a model; `str` of it is what the command prints.
+
+    Attributes:
+        program: its name.
+        target: what it is compiled for.
+        report: the bounds of one run; of a batch, of that with the longest arguments.
+        given: arguments that are known.
+        instances: runs of the batch that is given; 1 without one.
+        hints: what could be shared.
+        token_bytes: bytes of a token's keys and values, None for the oracle.
+        dtype: in which they are kept.
+    """
 
     program: str
     target: Target
     report: CostReport
     given: frozenset[str]
+    instances: int
+    hints: tuple[Hint, ...]
+    token_bytes: int | None
+    dtype: str
 
     def __str__(self) -> str:
-        return "\n".join([*self._head(), "", *self._lines(), *self._hints()])
+        return "\n".join([*self._head(), "", *self._lines(), *self._constraints(), *self._ends()])
 
     def _head(self) -> Iterator[str]:
         report = self.report
-        yield f"{self.program} on {self.target.name}, one run:"
+        which = f"the longest of {self.instances:,} runs" if self.instances > 1 else "one run"
+        yield f"{self.program} on {self.target.name}, {which}:"
         rows = [
             ("calls", report.cold.calls, ""),
             ("prefill tokens", report.cold.prefill, "with an empty cache"),
             ("", report.warm.prefill, "with the constant prefixes computed"),
             ("decode tokens", report.cold.decode, ""),
             ("decode steps", Interval(0, report.steps), "one after another"),
-            ("cache", Interval(0, report.peak_tokens), "tokens"),
+            ("cache", Interval(0, report.peak_tokens), f"tokens{self._memory()}"),
         ]
         for label, bounds, note in rows:
             yield f"  {label:<15}{bounds!s:>16}  {note}".rstrip()
 
+    def _memory(self) -> str:
+        if self.token_bytes is None or not math.isfinite(self.report.peak_tokens):
+            return ""
+        most = self.report.peak_tokens * self.token_bytes
+        each = f"{self.token_bytes:,} bytes each in {self.dtype}"
+        return f", {most / 2**20:,.1f} MiB ({each})"
+
     def _lines(self) -> Iterator[str]:
-        yield f"{'line':<12}{'calls':>8}{'prefill':>14}{'decode':>12}  source"
-        for place, cost in sorted(self.report.lines.items(), key=_order):
+        labels = ("prefill", "warm", "decode", "cache")
+        yield f"{'line':<10}{'calls':>8}" + "".join(f"{each:>12}" for each in labels) + "  source"
+        for place, cold, warm in self.rows():
             where = f"{place.line}:{place.column}" if place is not None else "-"
             text = place.text.strip() if place is not None else ""
-            yield (
-                f"{where:<12}{cost.calls!s:>8}{cost.prefill!s:>14}{cost.decode!s:>12}  {text[:60]}"
-            )
+            figures = (cold.prefill, warm.prefill, cold.decode, cold.held)
+            shown = "".join(f"{each!s:>12}" for each in figures)
+            yield f"{where:<10}{cold.calls!s:>8}{shown}  {text[:60]}"
 
-    def _hints(self) -> Iterator[str]:
-        hints = [
-            f"hint: '{b.name}' at token {b.position} keeps {b.tokens} constant tokens behind it "
-            f"from being shared by runs: move it behind them (they end at {b.op.location})"
-            for b in self.report.blocked
-            if b.tokens >= MIN_BLOCKED
-        ]
-        if not self.report.cold.prefill.is_bounded:
-            hints += [f"no bound at {where}: {why}" for where, why in self.report.unbounded.items()]
-            missing = [b.name for b in self.report.blocked if b.name not in self.given]
-            if missing:
-                hints.append(f"hint: give the arguments that are known: --arg {missing[0]}=...")
-        if hints:
+    def rows(self) -> Iterator[tuple[Location | None, Cost, Cost]]:
+        """Yield place, cost with an empty cache, and cost with the constant prefixes."""
+        for place, cost in sorted(self.report.lines.items(), key=_order):
+            yield place, cost, self.report.warm_lines.get(place, Cost())
+
+    def _constraints(self) -> Iterator[str]:
+        if self.report.constraints:
             yield ""
-            yield from hints
+        for place, length in sorted(self.report.constraints.items(), key=_order):
+            where = f"{place.line}:{place.column}" if place is not None else "-"
+            yield f"constraint at {where}: {_told(length)}"
+
+    def _ends(self) -> Iterator[str]:
+        lines = [str(hint) for hint in self.hints]
+        if not self.report.cold.prefill.is_bounded:
+            lines += [f"no bound at {where}: {why}" for where, why in self.report.unbounded.items()]
+            missing = [h.blocked.name for h in self.hints if h.blocked.name not in self.given]
+            if missing:
+                lines.append(f"hint: give the arguments that are known: --arg {missing[0]}=...")
+        if lines:
+            yield ""
+            yield from lines
+
+    def as_json(self) -> str:
+        """Return the same as one line of JSON; a bound that does not exist is null."""
+        report = self.report
+        peak, each = report.peak_tokens, self.token_bytes
+        figures = {
+            **_figures(report.cold),
+            "warm_prefill": _pair(report.warm.prefill),
+            "decode_steps": _pair(Interval(0, report.steps)),
+            "cache_bytes": None if each is None else _pair(Interval(0, peak * each)),
+        }
+        lines = [
+            {"at": str(place), **_figures(cold), "warm_prefill": _pair(warm.prefill),
+             "source": place.text.strip() if place is not None else ""}
+            for place, cold, warm in self.rows()
+        ]  # fmt: skip
+        payload = {
+            "program": self.program,
+            "model": self.target.name,
+            "instances": self.instances,
+            "figures": figures,
+            "lines": lines,
+            "constraints": [_constraint(*item) for item in self.report.constraints.items()],
+            "hints": [_hint(hint) for hint in self.hints],
+            "unbounded": [{"at": str(at), "why": why} for at, why in report.unbounded.items()],
+        }
+        return json.dumps(payload, ensure_ascii=False, allow_nan=False)
 
 
 def explain_source(
-    source: str, model: str | None, passes: str | None, arguments: Sequence[str]
+    source: str,
+    model: str | None,
+    passes: str | None,
+    arguments: Sequence[str],
+    *,
+    rows: Path | None = None,
+    dtype: str = "bfloat16",
 ) -> Explanation:
-    """Bound the cost of a program of a file or artifact; `arguments` are NAME=VALUE.
+    """Bound the cost of a program of a file or artifact.
+
+    Args:
+        source: prog.py, prog.py:name or an artifact.
+        model: what it is bounded for.
+        passes: pipeline text; None for the default one.
+        arguments: texts NAME=VALUE.
+        rows: a file with a JSON object of arguments per line: a batch.
+        dtype: in which keys and values are kept.
 
     Raises:
         UsageError: no such file, program, argument or model.
@@ -92,10 +197,93 @@ def explain_source(
         found = find_program(source)[1]
         captured = capture_programs([found], folder=path.resolve().parent)
         module = optimise(captured.module, passes)[0]
-    given = dict(parse_argument(found.name, found.__signature__, text) for text in arguments)
+    signature = found.__signature__
+    given = dict(parse_argument(found.name, signature, text) for text in arguments)
+    batch = [given] if rows is None else argument_sets(found.name, signature, arguments, rows)
+    if not batch:
+        raise UsageError(f"{rows} has no arguments", hint="write a JSON object per line")
     target = open_target(model)
-    report = estimate_cost(module, found.name, target, given)
-    return Explanation(found.name, target, report, frozenset(given))
+    longest = max(batch, key=lambda args: len(str(args)))
+    report = estimate_cost(module, found.name, target, longest)
+    blocked = report.blocked
+    if rows is not None:
+        # What differs between the instances is what keeps them from sharing.
+        blocked = estimate_cost(module, found.name, target, _common(batch)).blocked
+    hints = _hints(blocked, target, None if rows is None else batch)
+    return Explanation(
+        found.name, target, report, frozenset(longest), len(batch), hints,
+        kv_bytes_per_token(model, dtype), dtype,
+    )  # fmt: skip
+
+
+def _common(batch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the arguments that are the same in all instances."""
+    first, *others = batch
+    return {
+        name: value
+        for name, value in first.items()
+        if others and all(name in args and args[name] == value for args in others)
+    }
+
+
+def _hints(
+    blocked: Sequence[Blocked], target: Target, batch: Sequence[Mapping[str, Any]] | None
+) -> tuple[Hint, ...]:
+    hints: list[Hint] = []
+    for each in blocked:
+        if each.tokens < MIN_BLOCKED:
+            continue
+        saving = None if batch is None else saving_of(each, target.tokenizer, batch)
+        if batch is None or (saving is not None and saving.saved > 0):
+            hints.append(Hint(each, saving))
+    return tuple(hints)
+
+
+def _told(length: Length) -> str:
+    if length.shortest is None:
+        return "refused, or too costly to look at"
+    longest = f"{length.text:,.0f}" if math.isfinite(length.text) else "any number of"
+    return (
+        f"{length.states:,} states, {length.forced:.0%} of them with one way on; "
+        f"matches of {length.shortest:,} to {longest} bytes; {length.tokens} tokens"
+    )
+
+
+def _figures(cost: Cost) -> dict[str, Any]:
+    return {
+        "calls": _pair(cost.calls),
+        "prefill": _pair(cost.prefill),
+        "decode": _pair(cost.decode),
+        "cache_tokens": _pair(cost.held),
+    }
+
+
+def _pair(bounds: Interval) -> list[int | None]:
+    return [int(each) if math.isfinite(each) else None for each in (bounds.low, bounds.high)]
+
+
+def _constraint(place: Location | None, length: Length) -> dict[str, Any]:
+    return {
+        "at": str(place),
+        "states": length.states,
+        "forced_share": round(length.forced, 4),
+        "shortest_bytes": length.shortest,
+        "longest_bytes": int(length.text) if math.isfinite(length.text) else None,
+        "tokens": _pair(length.tokens),
+    }
+
+
+def _hint(hint: Hint) -> dict[str, Any]:
+    blocked, saving = hint.blocked, hint.saving
+    made: dict[str, Any] = {
+        "argument": blocked.name,
+        "position": blocked.position,
+        "tokens": blocked.tokens,
+        "until": str(blocked.op.location),
+    }
+    if saving is not None:
+        made |= {"instances": saving.instances, "now": saving.now, "saved": saving.saved}
+    return made
 
 
 def _order(item: tuple[Location | None, Any]) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from lmc.ir.target import Target
 from lmc.passes.cost.calls import CertainCall, longest_call
 from lmc.passes.cost.contexts import Computed, Tree
 from lmc.passes.cost.intervals import Interval
+from lmc.passes.cost.lengths import Length
 from lmc.passes.cost.sharing import Blocked, blocked_prefixes
 from lmc.passes.cost.states import root_prompt
 from lmc.passes.cost.tally import Cost, Tally
@@ -33,8 +34,10 @@ class CostReport:
         warm: where the constant prefixes of the program are in the cache already.
         steps: decode steps one after another at the most, when all that can runs at once.
         lines: cold cost by place in the source.
+        warm_lines: warm cost by place.
         unbounded: places without a bound, and why.
         blocked: arguments not given that stand before constant text (see sharing.py).
+        constraints: what is known of the constraints of generations, by place.
         longest: the longest of the calls without which the run cannot end, by its least length;
             None where no call is certain.
     """
@@ -43,8 +46,12 @@ class CostReport:
     warm: Cost
     steps: float
     lines: Mapping[Location | None, Cost]
+    warm_lines: Mapping[Location | None, Cost]
     unbounded: Mapping[Location | None, str] = field(default_factory=dict[Location | None, str])
     blocked: Sequence[Blocked] = ()
+    constraints: Mapping[Location | None, Length] = field(
+        default_factory=dict[Location | None, Length]
+    )
     longest: CertainCall | None = None
 
     @property
@@ -100,8 +107,10 @@ def estimate_cost(
         warm=warm.tally.total,
         steps=steps if cold.tally.total.decode.is_bounded else math.inf,
         lines=cold.tally.lines,
+        warm_lines=warm.tally.lines,
         unbounded=cold.tally.unbounded,
         blocked=blocked,
+        constraints=walk.constraints,
         longest=longest,
     )
 

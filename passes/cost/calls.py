@@ -9,7 +9,7 @@ from lmc.errors import LmcError
 from lmc.ir.calls import SamplingParams
 from lmc.ir.core import Op
 from lmc.ir.interpreter_calls import check_choices, gen_request, unconditional_call
-from lmc.passes.cost.contexts import Gap, Stretch, Symbol, spellings
+from lmc.passes.cost.contexts import Gap, Stretch, Symbol, common_len, spellings
 from lmc.passes.cost.intervals import Interval, exactly, hull
 from lmc.passes.cost.lengths import Length
 from lmc.passes.cost.prompts import AbstractPrompt, Run, TextRun, generated, name_of
@@ -71,6 +71,8 @@ def gen_cost(
     except LmcError:
         request = gen_request({}, {}, walk.target.tokenizer)  # the run fails here at no cost
     length = walk.lengths.of(request)
+    if request.constraint is not None:
+        walk.constraints[op.location] = length
     if params.pop("max_tokens", None) is UNKNOWN:
         scene.tally.unbounded[op.location] = "max_tokens is not known"
         length = Length(Interval(0, math.inf))
@@ -83,7 +85,9 @@ def gen_cost(
     walk.latest = max(walk.latest, done)
     values = [
         walk.serials.unknown(
-            _value_size(request.kind, length.respelled), is_text=request.kind == "str"
+            _value_size(request.kind, length.respelled),
+            is_text=request.kind == "str",
+            is_number=request.kind in ("int", "float", "bool"),
         )
         for _ in range(request.samples)
     ]
@@ -153,9 +157,10 @@ def _charge(
     first = Interval(max(prefill.low, 1), max(prefill.high, least))
     rest = Interval(samples - 1, (samples - 1) * least)
     decode = Interval(tokens.low * samples, tokens.high * samples)
-    # The last token that a call generates is not computed.
-    grown = max(0, tokens.high - 1) * samples
-    cost = Cost(exactly(samples), first + rest, decode, Interval(0, held + grown))
+    # The last token that a call generates is not computed; those that are computed once more
+    # lie twice in the cache for a while.
+    grown = max(0, tokens.high - 1) * samples + (samples - 1) * least
+    cost = Cost(exactly(samples), first + rest, decode, Interval(0, max(held, least) + grown))
     scene.tally.add(op.location, cost)
     scene.computed.add(symbols)
 
@@ -246,16 +251,37 @@ def _option(walk: "CostWalk", runs: Sequence[Any], text: str, choice: str) -> li
 
 
 def _tree_cost(context: list[Symbol], options: Sequence[Sequence[int]], scene: "Scene") -> Cost:
-    prefill, held, needs_context = Interval(), 0.0, 1
-    for option in sorted({tuple(option[:-1]) for option in options if option}):
-        symbols = [*context, *option]
+    """Count a scoring: each distinct token of the options is computed anew, for its logits.
+
+    So is the context's last one. The last token of an option is never computed. Behind a context
+    that is cached the engine may begin with any branch: what it shares with one before it in
+    order is then computed twice.
+    """
+    prefill, held, shared = Interval(), 0.0, 0
+    is_cached = scene.computed.missing(context)[0].high == 0
+    heads = _branch_heads(options)
+    for index, head in enumerate(heads):
+        symbols = [*context, *head]
         missing, more = scene.computed.missing(symbols)
-        least = needs_context + (len(option) if needs_context else 0)
-        prefill += Interval(max(missing.low, least), max(missing.high, least))
-        held += more
-        needs_context = 0
+        least = len(head) - shared + (not index)
+        following = common_len((head, heads[index + 1])) if index + 1 < len(heads) else 0
+        twice = min(max(0, following - shared), missing.high) if is_cached else 0
+        prefill += Interval(max(missing.low, least), max(missing.high, least) + twice)
+        held += max(more, least) + twice
+        shared = following
         scene.computed.add(symbols)
     return Cost(ONCE, prefill, Interval(), Interval(0, held))
+
+
+def _branch_heads(options: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """Return the options without their last tokens, sorted; no one begins another."""
+    heads = sorted({tuple(option[:-1]) for option in options if option})
+    following = [*heads[1:], ()][: len(heads)]
+    return [
+        head
+        for head, after in zip(heads, following, strict=True)
+        if not after or after[: len(head)] != head
+    ]
 
 
 def _bounded_score(

@@ -109,7 +109,7 @@ class Encoder:
         return self._with_gaps(parts, first=first, is_open=is_open)
 
     def _merged(self, rows: Sequence[tuple[int, ...]], key: object) -> list[Symbol]:
-        common = _common_len(rows)
+        common = common_len(rows)
         symbols: list[Symbol] = list(rows[0][:common])
         rests = [len(row) - common for row in rows]
         if any(rests):
@@ -264,6 +264,7 @@ def _whole_len(piece: bytes) -> int:
     return 0
 
 
-def _common_len(rows: Sequence[Sequence[int]]) -> int:
+def common_len(rows: Sequence[Sequence[int]]) -> int:
+    """Return how many tokens all rows begin with."""
     size = min(map(len, rows))
     return next((i for i in range(size) if len({row[i] for row in rows}) > 1), size)

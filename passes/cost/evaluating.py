@@ -17,13 +17,14 @@ from lmc.passes.cost.values import (
     Serials,
     Spelled,
     Table,
-    Unknown,
     alternatives,
     deep_ready,
+    is_text_like,
     items_of,
     one_of,
     product,
     size_of,
+    written_size,
 )
 
 SHRINKING_METHODS = frozenset({
@@ -31,10 +32,11 @@ SHRINKING_METHODS = frozenset({
     "removeprefix", "removesuffix", "get", "keys", "values", "items", "copy", "group", "groups",
 })  # fmt: skip
 SHRINKING_CALLS = frozenset({
-    "str", "int", "list", "tuple", "set", "sorted", "reversed", "min", "max", "abs",
+    "int", "list", "tuple", "set", "sorted", "reversed", "min", "max", "abs",
     "re.search", "re.match", "re.fullmatch", "re.findall", "re.split", "json.loads",
 })  # fmt: skip
-COUNTING = frozenset({"count", "find", "rfind", "index", "rindex", "len", "ord", "float", "round"})
+COUNTING = frozenset({"count", "find", "rfind", "index", "rindex", "len", "ord", "float"})
+NUMBERS = COUNTING | {"int"}
 RECASING = frozenset({"lower", "upper", "title", "capitalize", "casefold", "swapcase"})
 """Methods whose result may take more tokens; four times as many are taken to be enough."""
 
@@ -60,8 +62,10 @@ def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> li
     if op.name in ("val.truth", "val.not", "val.compare"):
         return [Abstract(OneOf((True, False)), ready)]
     size = _result_size(op, operands)
+    is_number = op.name in ("val.call", "val.method") and _name_of(op) in NUMBERS
     return [
-        Abstract(serials.unknown(size, is_text=result.type == TEXT), ready) for result in op.results
+        Abstract(serials.unknown(size, is_text=result.type == TEXT, is_number=is_number), ready)
+        for result in op.results
     ]
 
 
@@ -76,7 +80,7 @@ def _evaluated(op: Op, rows: Iterable[tuple[Any, ...]]) -> Iterator[list[Any]]:
 
 def _result_size(op: Op, operands: Sequence[Any]) -> float:
     sizes = [size_of(operand) for operand in operands]
-    name = str(op.attributes.get("name", op.attributes.get("callee", "")))
+    name = _name_of(op)
     match op.name:
         case "val.concat":
             return sum(sizes)
@@ -92,17 +96,23 @@ def _result_size(op: Op, operands: Sequence[Any]) -> float:
             return RECASED * sizes[0]
         case "val.method" | "val.call" if name in COUNTING:
             return NUMBER_SIZE
+        case "val.call" if name == "str" and operands:
+            return written_size(operands[0])
         case "val.call" if name in SHRINKING_CALLS:
             return max(sizes, default=0)
         case _:
             return math.inf
 
 
+def _name_of(op: Op) -> str:
+    return str(op.attributes.get("name", op.attributes.get("callee", "")))
+
+
 def _slice_size(operands: Sequence[Any]) -> float:
     """Return a bound on `text[a:b]` by its ends alone: a character has four bytes at the most."""
     _, start, stop, _ = (each.value if isinstance(each, Known) else None for each in operands)
     known = [each for each in operands[1:] if isinstance(each, Known)]
-    if len(known) < 3 or not _is_text_like(operands[0]):
+    if len(known) < 3 or not is_text_like(operands[0]):
         return math.inf
     if start is None and type(stop) is int and stop >= 0:
         return 4 * stop
@@ -111,10 +121,6 @@ def _slice_size(operands: Sequence[Any]) -> float:
     if type(start) is int and type(stop) is int and 0 <= start:
         return 4 * max(0, stop - start) if stop >= 0 else math.inf
     return math.inf
-
-
-def _is_text_like(value: Any) -> bool:
-    return isinstance(value, Spelled) or (isinstance(value, Unknown) and value.is_text)
 
 
 def _concat(op: Op, given: Sequence[Abstract]) -> list[Abstract]:
@@ -146,7 +152,8 @@ def _format(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
     value, spec = given
     if spec.value != Known("") or op.attributes["conversion"] not in ("", "s"):
         return None
-    return [value] if isinstance(value.value, (Unknown, Spelled)) else None
+    is_kept = is_text_like(value.value) or getattr(value.value, "is_number", False)
+    return [value] if is_kept else None
 
 
 def _later(found: Abstract, *others: Abstract) -> Abstract:

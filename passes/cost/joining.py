@@ -13,6 +13,7 @@ from lmc.passes.cost.values import (
     Serials,
     alternatives,
     deep_ready,
+    is_text_like,
     one_of,
     size_of,
 )
@@ -38,7 +39,8 @@ def join_values(
     ready = max(map(deep_ready, given))
     if None not in known:
         return Abstract(one_of((v for values in known for v in values or ()), serials), ready)
-    return Abstract(serials.unknown(max(map(size_of, held))), ready)
+    is_text = all(map(is_text_like, held))
+    return Abstract(serials.unknown(max(map(size_of, held)), is_text=is_text), ready)
 
 
 def join_prompts(

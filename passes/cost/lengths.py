@@ -3,12 +3,16 @@
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from lmc.ir.calls import SamplingParams
+from lmc.ir.calls import Constraint, SamplingParams
 from lmc.ir.interpreter_calls import GenRequest
 from lmc.ir.target import Tokenizer
 from lmc.passes.cost.intervals import Interval
 from lmc.passes.lint.languages import Languages
+
+if TYPE_CHECKING:
+    from lmc.ir.automata import ByteDfa
 
 BORDER = 4
 """Tokens that the two ends of a generated text may add where it is encoded anew."""
@@ -34,12 +38,14 @@ class Length:
         text: the most bytes of its text; infinity where the constraint sets no bound.
         shortest: the fewest bytes that its constraint allows; None without a constraint.
         states: states of the constraint's automaton.
+        forced: the share of them that leave one byte only to come.
     """
 
     tokens: Interval
     text: float = math.inf
     shortest: int | None = None
     states: int = 0
+    forced: float = 0.0
 
     @property
     def respelled(self) -> float:
@@ -52,6 +58,7 @@ class Lengths:
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self._languages = Languages(tokenizer)
+        self._bounds: dict[Constraint, _Bounds | None] = {}
 
     def of(self, request: GenRequest) -> Length:
         """Return the bounds of a generation."""
@@ -59,15 +66,37 @@ class Lengths:
         most, low = sampling.max_tokens, _least(sampling)
         if request.constraint is None:
             return Length(Interval(low, most))
-        dfa = self._languages.automaton_or_none(request.constraint)
-        if dfa is None:  # refused, or too costly to look at
+        known = self._bounds_of(request.constraint)
+        if known is None:  # refused, or too costly to look at
             return Length(Interval(0, most))
-        longest, shortest = dfa.longest_len(), dfa.shortest_len()
-        text = math.inf if longest is None else longest
-        least = 0 if _may_stop(sampling) else math.ceil(shortest / self._languages.longest_token())
+        least = math.ceil(known.shortest / self._languages.longest_token())
+        least = 0 if _may_stop(sampling) else min(least, most)
         # No token is shorter than a byte.
-        tokens = Interval(min(least, most), min(most, text))
-        return Length(tokens, text, shortest, len(dfa.table))
+        tokens = Interval(least, min(most, known.longest))
+        return Length(tokens, known.longest, known.shortest, known.states, known.forced)
+
+    def _bounds_of(self, constraint: Constraint) -> "_Bounds | None":
+        if constraint not in self._bounds:
+            dfa = self._languages.automaton_or_none(constraint)
+            self._bounds[constraint] = None if dfa is None else _bounds_of(dfa)
+        return self._bounds[constraint]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Facts of an automaton; lengths in bytes."""
+
+    shortest: int
+    longest: float
+    states: int
+    forced: float
+
+
+def _bounds_of(dfa: "ByteDfa") -> _Bounds:
+    longest, states = dfa.longest_len(), range(len(dfa.table))
+    one_way = sum(len(dfa.allowed_bytes(s)) == 1 and not dfa.is_accepting(s) for s in states)
+    most = math.inf if longest is None else longest
+    return _Bounds(dfa.shortest_len(), most, len(states), one_way / len(states))
 
 
 @lru_cache(maxsize=4)

@@ -155,12 +155,13 @@ def _same(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> li
 
 
 def _again(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> Any:
-    """Take the answer of an equal call: nothing is asked or computed."""
+    """Take the answer of an equal call: the contexts are equal, so what is behind them is."""
     prompt, after, value, meta = given
-    if not isinstance(prompt.value, AbstractPrompt):
+    if not isinstance(prompt.value, AbstractPrompt) or not isinstance(after.value, AbstractPrompt):
         return None
-    ready = max(given.ready for given in (prompt, after, value))
-    made = replace(prompt.value, runs=after.value.runs, size=after.value.size, ready=ready)
+    ready = max(prompt.ready, after.ready, value.ready)
+    size = max(prompt.value.size, after.value.size)
+    made = replace(prompt.value, runs=after.value.runs, size=size, ready=ready)
     if "name" in op.attributes:
         made = made.set(str(op.attributes["name"]), value, has_meta=True)
     return [Abstract(made, ready), value, meta]
@@ -209,7 +210,5 @@ STATE_RULES: dict[str, Rule] = {
     "lm.prompt": _prompt, "lm.prologue": _prologue, "lm.extend": _extend, "lm.begin": _marker,
     "lm.end": _marker, "lm.control": _marker, "lm.fork": _fork, "lm.group": _group,
     "lm.join": _join, "lm.tick": _same, "lm.unordered": _same, "lm.image": _image, "lm.set": _set,
-    "lm.get": _get, "lm.has": _has, "lm.text": _text, "lm.again": _again,
+    "lm.again": _again, "lm.get": _get, "lm.has": _has, "lm.text": _text,
 }  # fmt: skip
-
-ONCE = exactly(1)

@@ -1,7 +1,7 @@
 """Plain values as the cost analysis knows them: known, one of a few, or bounded in size.
 
-Size is the number of tokens that the value can add to a prompt: itself as a text, its `str()`,
-or any text in it. Known text has at most as many as it has bytes.
+Size is the number of tokens that the value can add to a prompt: itself as a text, or any text in
+it. Known text has at most as many as it has bytes. What `str()` writes is `written_size`.
 """
 
 import itertools
@@ -38,6 +38,7 @@ class Unknown:
     size: float
     serial: int
     is_text: bool = False
+    is_number: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,9 @@ class Serials:
     def __init__(self) -> None:
         self._next = itertools.count()
 
-    def unknown(self, size: float, *, is_text: bool = False) -> Unknown:
+    def unknown(self, size: float, *, is_text: bool = False, is_number: bool = False) -> Unknown:
         """Return a new unknown value of at most `size` tokens."""
-        return Unknown(size, next(self._next), is_text)
+        return Unknown(size, next(self._next), is_text, is_number)
 
     def next(self) -> int:
         """Return a number that was not given before."""
@@ -128,7 +129,11 @@ def one_of(values: Iterable[Any], serials: Serials) -> Any:
         return Known(kept[0])
     if 1 < len(kept) <= MAX_CHOICES:
         return OneOf(tuple(kept))
-    return serials.unknown(max(map(size_of_known, kept), default=0))
+    return serials.unknown(
+        max(map(size_of_known, kept), default=0),
+        is_text=all(isinstance(value, str) for value in kept),
+        is_number=all(isinstance(value, (int, float)) for value in kept),
+    )
 
 
 def size_of(value: Any) -> float:
@@ -148,6 +153,30 @@ def size_of(value: Any) -> float:
             return max((size_of(value.value) for _, value in entries), default=0)
         case _:
             return math.inf
+
+
+def written_size(value: Any) -> float:
+    """Return the greatest number of tokens of a value written by `str`; lists quote their texts."""
+    match value:
+        case Unknown(size=size) if value.is_text or value.is_number:
+            return size
+        case Items(items=items):
+            inner = [item.value for item in items]
+            is_numbers = all(isinstance(each, Unknown) and each.is_number for each in inner)
+            return sum(map(written_size, inner)) + 2 * len(inner) + 2 if is_numbers else math.inf
+        case Known() | OneOf() | Spelled():
+            return size_of(value)
+        case _:
+            return math.inf
+
+
+def is_text_like(value: Any) -> bool:
+    """Whether a value is certainly a text."""
+    if isinstance(value, OneOf):
+        return all(isinstance(each, str) for each in value.values)
+    if isinstance(value, Known):
+        return isinstance(value.value, str)
+    return isinstance(value, Spelled) or (isinstance(value, Unknown) and value.is_text)
 
 
 def size_of_known(value: Any) -> float:

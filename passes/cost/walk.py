@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from lmc.ir.core import Block, Function, Module, Op, Value
+from lmc.ir.location import Location
 from lmc.ir.target import Target
 from lmc.ir.types import BOOL, STATE
 from lmc.passes.analysis import UNSHARED, Facts
@@ -19,7 +20,7 @@ from lmc.passes.cost.contexts import Computed, Stretch, encoder_of
 from lmc.passes.cost.evaluating import evaluate_abstract
 from lmc.passes.cost.intervals import UNBOUNDED
 from lmc.passes.cost.joining import join_values
-from lmc.passes.cost.lengths import lengths_of
+from lmc.passes.cost.lengths import Length, lengths_of
 from lmc.passes.cost.prompts import AbstractPrompt
 from lmc.passes.cost.states import STATE_RULES
 from lmc.passes.cost.tally import Cost, Tally
@@ -88,7 +89,7 @@ class CostWalk:
 
     `asked` holds the calls with the prompts that they were made on, as they were met; `latest`
     is after how many decode steps the last of them is answered; `calls` holds generations by
-    the key of the run that they append.
+    the key of the run that they append, `constraints` what is known of constraints by place.
     """
 
     def __init__(self, module: Module, target: Target, *, max_trips: int, max_ops: int) -> None:
@@ -105,6 +106,7 @@ class CostWalk:
         self.asked: list[tuple[Op, AbstractPrompt]] = []
         self.latest = 0.0
         self.calls: dict[object, CertainCall] = {}
+        self.constraints: dict[Location | None, Length] = {}
 
     def run(
         self, function: Function, arguments: Sequence[Abstract], defaults: Mapping[str, Any],

@@ -15,6 +15,7 @@ from lmc.ir.core import Module
 from lmc.ir.interpreter import Interpretation, interpret
 from lmc.passes.cost.analysis import CostReport, estimate_cost
 from lmc.passes.cost.lengths import respelled
+from lmc.runtime.engine.scoring import plan_branches
 from lmc.runtime.oracle import Oracle
 
 ARGS = {"a": "abc", "b": 3}
@@ -52,12 +53,11 @@ def measured(run: Interpretation) -> tuple[int, int]:
 
 
 def scored(call: ScoreCall, compute: Callable[[Sequence[int], int], int]) -> int:
-    """Return the tokens computed for a scoring; a common beginning of options counts once."""
-    prefill, least = 0, 1
-    for option in sorted({option[:-1] for option in call.options if option}):
-        prefill += compute((*call.context, *option), least + (len(option) if least else 0))
-        least = 0
-    return prefill
+    """Return the tokens computed for a scoring, branch by branch, as the engine plans it."""
+    return sum(
+        compute((*call.context, *branch.tokens), len(branch.tokens) - branch.first_row + 1)
+        for branch in plan_branches(call.options)
+    )
 
 
 def assert_within(report: CostReport, run: Interpretation) -> float | None:
