@@ -17,8 +17,9 @@ from lmc.ir.types import BOOL, DICT, FLOAT, INT, META, NONE, STATE, TEXT, list_o
 SCALARS = frozenset({TEXT, BOOL, INT, FLOAT, NONE})
 QUIET = frozenset({
     "lm.prompt", "lm.prologue", "lm.begin", "lm.end", "lm.control", "lm.tick", "lm.group",
-    "lm.unordered", "lm.again", "lm.text", "lm.messages", "val.const", "val.undefined", "val.list",
-    "val.tuple", "host.pure", "host.matches", "cf.save", "cf.yield", "func.return",
+    "lm.unordered", "lm.foresee", "lm.again", "lm.text", "lm.messages", "val.const",
+    "val.undefined", "val.list", "val.tuple", "host.pure", "host.matches", "cf.save", "cf.yield",
+    "func.return",
 })  # fmt: skip
 """Ops that never fail, or only as a call does that nothing may need."""
 

@@ -30,7 +30,7 @@ Source = tuple[Node, bool, str]
 _ROOTS = frozenset({"lm.prompt", "lm.prologue"})
 _APPENDS = frozenset({
     "lm.prompt", "lm.prologue", "lm.extend", "lm.begin", "lm.end", "lm.control", "lm.image",
-    "lm.unordered", "lm.set", "lm.tick",
+    "lm.unordered", "lm.foresee", "lm.set", "lm.tick",
 })  # fmt: skip
 _READS = frozenset({"lm.get", "lm.has", "lm.meta", "lm.text", "lm.messages"})
 _STATEFUL: tuple[Type, ...] = (STATE, list_of(STATE))

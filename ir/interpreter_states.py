@@ -186,6 +186,7 @@ STATE_OPS: dict[str, Callable[[Target, Op, Sequence[Traced]], list[Traced]]] = {
     "lm.extend": _extend, "lm.begin": _marker, "lm.end": _marker, "lm.control": _marker,
     "lm.image": _image,
     "lm.unordered": lambda target, op, operands: [operands[0]],
+    "lm.foresee": lambda target, op, operands: [operands[0]],
     "lm.fork": _fork, "lm.group": _group, "lm.join": _join, "lm.tick": _tick, "lm.set": _set,
     "lm.again": _again,
     "lm.get": _get, "lm.meta": _get, "lm.has": _has, "lm.text": _text, "lm.messages": _text,

@@ -182,6 +182,18 @@ _lm.add(
     results=None,
 )
 _lm.add(
+    "foresee",
+    "Made by speculate: the same state. Says what may follow the call behind it (`call`: lm.select "
+    "or lm.gen), which makes a finite choice: `paths` of {choice: the text that the call gives, "
+    "pieces: what is appended then, as in lm.prologue, ticks: calls counted on the way, share: how "
+    "likely, gen: the attributes of the generation that comes next, and its place `at`}, but for "
+    "choice and pieces where they are known. The runtime may compute it ahead; it never means "
+    "anything.",
+    operands=(STATE,),
+    results=(STATE,),
+    required=("call", "paths"),
+)
+_lm.add(
     "join",
     "Join children (second operand: list of states) into the parent. mode gather_variable: each "
     "variable that children have and the parent has not becomes a list over the children that "

@@ -7,7 +7,7 @@ branch, how long a generation), drawings show it. docs/profile.md describes the 
 import json
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,10 +148,12 @@ class Profile:
         with self._lock:
             self.branch(str(place or ""), str(test or "")).taken[0 if is_first else 1] += 1
 
-    def note_run(self) -> None:
-        """Count a run that has ended."""
+    def note_run(self, speculation: Mapping[str, int] | None = None) -> None:
+        """Count a run that has ended, with the tokens that it computed ahead of choices."""
         with self._lock:
             self.runs += 1
+            for name in SPECULATION if speculation is not None else ():
+                self.speculation[name] += speculation[name]
 
     def merge(self, other: "Profile") -> None:
         """Count the runs of another profile too."""

@@ -14,6 +14,7 @@ from lmc.ir.value_types import is_type
 
 ROLES = ("system", "user", "assistant")
 JOIN_MODES = ("gather_variable", "concate_and_append")
+_PATH_KEYS = {"choice", "pieces", "ticks", "share", "gen"}
 PIECES = ("text", "begin", "end", "control")
 
 _CHOICES: dict[tuple[str, str], Sequence[str]] = {
@@ -22,6 +23,7 @@ _CHOICES: dict[tuple[str, str], Sequence[str]] = {
     ("lm.join", "mode"): JOIN_MODES,
     ("lm.unordered", "side"): ("begin", "next", "end"),
     ("lm.again", "kind"): ("gen", "select"),
+    ("lm.foresee", "call"): ("lm.select", "lm.gen"),
     ("lm.image", "kind"): ("image", "video"),
     ("val.format", "conversion"): ("", "s", "r", "a"),
     ("val.binary", "op"): tuple(BINARY),
@@ -140,6 +142,8 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
             yield from _root(op)
             yield from _pieces(op.attributes["pieces"])
             yield from _natural("told", op.attributes.get("told", 0))
+        case "lm.foresee":
+            yield from _paths(op.attributes["paths"])
         case "lm.extend" | "lm.begin" | "lm.end" | "lm.control":
             if op.attributes.get("hoisted", True) is not True:
                 yield "hoisted is true or not there"
@@ -321,6 +325,26 @@ def _pieces(pieces: Attr) -> Iterator[str]:
         sound = _is_words(piece) and len(piece) == 2 and piece[0] in PIECES  # type: ignore
         if not sound or (piece[0] in ("begin", "end") and piece[1] not in ROLES):  # type: ignore
             yield f"piece {piece!r} is none of ['text', t], ['begin', role], ..."
+
+
+def _paths(paths: Attr) -> Iterator[str]:
+    if not isinstance(paths, list):
+        yield "paths is a list"
+        return
+    for path in paths:
+        if not isinstance(path, dict) or not {"choice", "pieces"} <= path.keys() <= _PATH_KEYS:
+            yield f"path {path!r:.80} is none of {{choice, pieces, ...}}"
+            continue
+        if not isinstance(path["choice"], str):
+            yield f"choice {path['choice']!r:.80} is no string"
+        yield from _pieces(path["pieces"])
+        yield from _natural("ticks", path.get("ticks", 0))
+        share, gen = path.get("share", 0.0), path.get("gen", {"params": {}, "dynamic": []})
+        if not isinstance(share, float) or not 0 <= share <= 1:
+            yield f"share {share!r:.80} is no number from 0 to 1"
+        is_call = isinstance(gen, dict) and isinstance(gen.get("params"), dict)
+        if not is_call or gen.get("dynamic") != []:  # type: ignore[union-attr]
+            yield "gen has constant parameters, and no others"
 
 
 def _natural(name: str, value: Attr) -> Iterator[str]:

@@ -28,7 +28,8 @@ def usage_dict(results: list[RunResult]) -> dict[str, Any]:
     usages = [result.usage for result in results]
     counts = (
         "calls", "prompt_tokens", "computed_tokens", "cached_tokens", "prologue_tokens",
-        "output_tokens", "forced_tokens", "decode_steps",
+        "output_tokens", "forced_tokens", "decode_steps", "speculated_tokens", "adopted_tokens",
+        "wasted_tokens", "ahead_tokens",
     )  # fmt: skip
     total: dict[str, Any] = {name: sum(getattr(u, name) for u in usages) for name in counts}
     total["group_tokens"] = sum(u.shared_tokens for u in usages)
@@ -118,8 +119,12 @@ def _rows(total: dict[str, Any], seconds: float) -> list[tuple[str, str]]:
         rows.append(("constant prefix", f"{prologues:>7,} computed before the calls{tail}"))
     if groups:
         rows.append(("fork prefixes", f"{groups:>7,} computed before the calls, once per fork"))
-    if prologues or groups:
-        before = prologues + groups
+    speculated, ahead = total["speculated_tokens"], total["ahead_tokens"]
+    if speculated:
+        parts = f"{total['adopted_tokens']:,} used + {total['wasted_tokens']:,} in vain"
+        rows.append(("ahead of choices", f"{speculated:>7,} = {parts}"))
+    if prologues or groups or ahead:
+        before = prologues + groups + ahead
         text = f"{computed + before:>7,} = {computed:,} by calls + {before:,} before them"
         rows.append(("computed in all", text))
     rows += [

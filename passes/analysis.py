@@ -14,7 +14,7 @@ MAX_ITEMS = 256
 APPENDING = frozenset({"lm.extend", "lm.begin", "lm.end", "lm.control"})
 """Ops that only append to a state what is known without a model."""
 
-PASSING = APPENDING | {"lm.tick", "lm.set"}
+PASSING = APPENDING | {"lm.tick", "lm.set", "lm.foresee"}
 """Ops of one state that call no model; the first operand is the state before."""
 
 CALLS = frozenset({"lm.gen", "lm.select", "func.call"})
@@ -338,7 +338,7 @@ def _look_through(
             return Missing()
         case "lm.extend" | "lm.begin" | "lm.end" | "lm.control" | "lm.tick" | "lm.fork":
             return op.operands[0]
-        case "lm.image" | "lm.unordered":
+        case "lm.image" | "lm.unordered" | "lm.foresee":
             return op.operands[0]
         case "lm.gen" | "lm.select" | "lm.again" | "lm.set":
             is_dynamic = "name" in op.attributes.get("dynamic", ()) or (  # type: ignore[operator]

@@ -23,7 +23,7 @@ def fold_constants(rewriter: Rewriter, op: Op) -> list[Op] | None:
     """Compute an expression of constants; one that raises stays."""
     operands = [rewriter.facts.constant(value) for value in op.operands]
     known = [operand.value for operand in operands if operand is not None]
-    if len(known) < len(operands) or not _is_affordable(op, known):
+    if len(known) < len(operands) or not is_affordable(op, known):
         return None
     if any(_is_open(rewriter, *pair) for pair in zip(op.operands, known, strict=True)):
         return None
@@ -75,7 +75,7 @@ def shown(value: Any) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-def _is_affordable(op: Op, operands: list[Any]) -> bool:
+def is_affordable(op: Op, operands: list[Any]) -> bool:
     """Whether computing at compile time is quick, small and the same as at run time."""
     match op.name:
         case "val.compare" if op.attributes["op"] in ("is", "is not"):

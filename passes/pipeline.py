@@ -27,12 +27,13 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "hoist-prefix": ("lmc.passes.hoist_prefix", "HoistPrefixPass"),
     "batch-forks": ("lmc.passes.batch_forks", "BatchForksPass"),
     "jump-forward": ("lmc.passes.jump_forward", "JumpForwardPass"),
+    "speculate": ("lmc.passes.speculate", "SpeculatePass"),
 }
 """Module and class of every pass by its name; a pass is imported when it is asked for."""
 
 DEFAULT_PIPELINE = (
     "fold,unroll,fold,inline,fold,unroll,fold,dce,reorder,cse,fold,hoist-prefix,fold,batch-forks,"
-    "jump-forward,dce"
+    "jump-forward,speculate,dce"
 )
 """What `lmc compile` runs: exact passes, and `reorder` where the author has marked that."""
 

@@ -432,3 +432,20 @@ def checked_text(value: Any) -> str:
 def root_state(target: Target, lineage: Lineage = ()) -> PromptState:
     """Return an empty state of a lineage."""
     return PromptState(target, encodings_of(target.tokenizer), lineage)
+
+
+def prologue_state(pieces: Sequence[Sequence[str]], state: PromptState) -> PromptState:
+    """Return a state with the pieces of a prologue, or of a foreseen path, appended."""
+    for kind, value in pieces:
+        match kind:
+            case "text":
+                state = state.extend(value)
+            case "begin":
+                state = state.begin(value)
+            case "end":
+                state = state.end(value)
+            case "control":
+                state = state.control_token(value)
+            case _:
+                raise ValueError(f"a prologue has no pieces of kind {kind!r}")
+    return state

@@ -60,6 +60,9 @@ class RunUsage:
     `held_back_tokens` is the longest tail of a constant prefix that could not be computed
     ahead. `chain_steps` are the decode steps of the longest chain of calls each of which was
     asked when the one before had been answered: what waited for one another.
+    `speculated_tokens` were computed ahead of choices: `adopted_tokens` for what came, and
+    `wasted_tokens`. `ahead_tokens` are those of them that no call counts as its own: prefixes,
+    and what was in vain.
     """
 
     calls: int = 0
@@ -72,6 +75,10 @@ class RunUsage:
     shared_tokens: int = 0
     held_back_tokens: int = 0
     chain_steps: int = 0
+    speculated_tokens: int = 0
+    adopted_tokens: int = 0
+    wasted_tokens: int = 0
+    ahead_tokens: int = 0
     first_token_seconds: float | None = None
     seconds: float = 0.0
 

@@ -209,6 +209,7 @@ def _text(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> An
 STATE_RULES: dict[str, Rule] = {
     "lm.prompt": _prompt, "lm.prologue": _prologue, "lm.extend": _extend, "lm.begin": _marker,
     "lm.end": _marker, "lm.control": _marker, "lm.fork": _fork, "lm.group": _group,
-    "lm.join": _join, "lm.tick": _same, "lm.unordered": _same, "lm.image": _image, "lm.set": _set,
-    "lm.again": _again, "lm.get": _get, "lm.has": _has, "lm.text": _text,
+    "lm.join": _join, "lm.tick": _same, "lm.unordered": _same, "lm.foresee": _same,
+    "lm.image": _image, "lm.set": _set, "lm.get": _get, "lm.has": _has, "lm.text": _text,
+    "lm.again": _again,
 }  # fmt: skip

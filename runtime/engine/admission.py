@@ -94,6 +94,11 @@ class WaitingQueue:
             return False
         return any(_common_len(seq, leader) > self.matched_len(seq) for leader in prefilling)
 
+    def repeated_len(self, seq: Sequence, prefilling: Iterable[Sequence]) -> int:
+        """Return how much of what is not cached of `seq` one of `prefilling` is computing."""
+        longest = max((_common_len(seq, leader) for leader in prefilling), default=0)
+        return max(0, longest - self.matched_len(seq))
+
 
 def _shuffled(seq: Sequence, step: int) -> tuple[bool, int]:
     """Sort key of the random order: those that waited for long, then by a hash."""

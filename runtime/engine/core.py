@@ -9,8 +9,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from lmc.errors import EngineError
+from lmc.errors import Cancelled, EngineError
 from lmc.runtime.cache.prefix_cache import PrefixCache, TokenArray
+from lmc.runtime.engine.generation import count_usage
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.request import LogitRows, Request
@@ -129,12 +130,19 @@ class EngineCore:
 
     def snapshot(self) -> EngineStats:
         """Return a copy of the totals."""
-        return dataclasses.replace(self.stats, preemptions=self.scheduler.num_preemptions)
+        ledger = self.scheduler.guesses.ledger
+        ledger.settle()
+        self._settle_guesses()
+        return dataclasses.replace(
+            self.stats, preemptions=self.scheduler.num_preemptions,
+            speculated_tokens=ledger.speculated, wasted_tokens=ledger.wasted,
+        )  # fmt: skip
 
     def step(self) -> None:
         """Compute one step and hand its results out."""
         begun = time.perf_counter()
         plan, ready = self.scheduler.plan()
+        self._settle_guesses()
         for seq in ready:
             self._computed(seq)
         if plan is not None:
@@ -150,9 +158,18 @@ class EngineCore:
         rows = self.runner.page_table
         self.cache.check(
             rows[seq.row, seq.handle.length : seq.alloc_len]
-            for seq in self.scheduler.running
+            for seq in (*self.scheduler.running, *self.scheduler.guesses.running)
             if seq.handle is not None
         )
+
+    def _settle_guesses(self) -> None:
+        """End the guesses that were dropped; count the answers of those that were adopted."""
+        guesses = self.scheduler.guesses
+        for seq in guesses.take_dropped():
+            _owner(seq).fail(self, Cancelled("there is no room for work ahead"))
+        for guess in guesses.ledger.take_adopted():
+            if guess.usage is not None:
+                count_usage(self, guess.usage)
 
     # -- a step ------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.guess import Guess
 from lmc.runtime.reference_names import ServerNames
 from lmc.runtime.stop_patterns import compile_stop_pattern
 
@@ -103,6 +104,8 @@ class Engine(ServerNames):
         self._at_exit = _close_at_exit(self)
         self._thread.start()
 
+    takes_guesses = True
+
     # -- Backend -----------------------------------------------------------------------------
 
     @property
@@ -111,9 +114,14 @@ class Engine(ServerNames):
         return self._target
 
     def submit_gen(
-        self, call: GenCall, on_done: OnGen, on_text: OnText | None = None
+        self,
+        call: GenCall,
+        on_done: OnGen,
+        on_text: OnText | None = None,
+        *,
+        guess: Guess | None = None,
     ) -> CallTicket:
-        """Start a generation."""
+        """Start a generation; a `guess` is served when there is room, until it is adopted."""
         try:
             request = Generation(
                 call,
@@ -125,6 +133,7 @@ class Engine(ServerNames):
             )
         except EngineError as error:
             return self._refuse(on_done, error)
+        self._note_guess(request, guess)
         if call.constraint is None and not call.params.stop_regex:
             return self._submit(request)
         ticket = self._submit(request, is_ready=False)
@@ -144,13 +153,25 @@ class Engine(ServerNames):
             return self._refuse(on_done, error)
         return self._submit(request)
 
-    def submit_prefill(self, context: tuple[int, ...], on_done: OnPrefill) -> CallTicket:
-        """Compute a prefix so that later calls find it, and pin it."""
+    def submit_prefill(
+        self, context: tuple[int, ...], on_done: OnPrefill, *, guess: Guess | None = None
+    ) -> CallTicket:
+        """Compute a prefix so that later calls find it, and pin it.
+
+        That of a `guess` is computed when there is room, not pinned, and given when adopted.
+        """
         try:
             request = Prefilling(context, on_done, unpin=self._unpin, vocab_size=self._vocab_size)
         except EngineError as error:
             return self._refuse(on_done, error)
+        self._note_guess(request, guess)
         return self._submit(request)
+
+    def _note_guess(self, request: Request, guess: Guess | None) -> None:
+        """Have the engine look again when a guess is adopted."""
+        if guess is not None:
+            request.guess = guess
+            guess.on_adopt = lambda: self._discard(self._core.scheduler.guesses.wake)
 
     # -- KV that is kept in files ------------------------------------------------------------
 

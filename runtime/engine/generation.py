@@ -258,7 +258,10 @@ class Generation(Request):
         assert self._reason is not None, "only a finished call has a result"
         ids = self._stream.token_ids
         usage = self._usage()
-        _count(core, usage)
+        if self.guess is None or self.guess.is_adopted:
+            count_usage(core, usage)
+        else:
+            self.guess.usage = usage  # counted when a call adopts it
         result = GenResult(
             token_ids=ids,
             text=self._stream.text,
@@ -298,7 +301,10 @@ class Generation(Request):
     def _new_sequence(self, core: Core) -> Sequence:
         tokens = np.concatenate([self._context, np.array(self._output, dtype=np.int32)])
         max_len = len(self._context) + max(0, self.call.params.max_tokens - 1)
-        seq = Sequence(core.next_serial(), tokens, max_len=max_len, logits_from=0, owner=self)
+        seq = Sequence(
+            core.next_serial(), tokens, max_len=max_len, logits_from=0, owner=self,
+            guess=self.guess,
+        )  # fmt: skip
         self.sequences.append(seq)
         self._set_goal(seq)
         return seq
@@ -313,7 +319,7 @@ class Generation(Request):
             seq.logits_from = self._logprobs.next_position
 
 
-def _count(core: Core, usage: CallUsage) -> None:
+def count_usage(core: Core, usage: CallUsage) -> None:
     """Add a finished call to the engine's totals."""
     core.stats.prompt_tokens += usage.prompt_tokens
     core.stats.cached_tokens += usage.cached_tokens

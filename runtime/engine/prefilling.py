@@ -55,8 +55,9 @@ class Prefilling(Request):
             self.deliver(core, PinnedPrefix(0, _release_nothing))
             return
         seq = Sequence(
-            core.next_serial(), self._context, max_len=size, logits_from=size, owner=self
-        )
+            core.next_serial(), self._context, max_len=size, logits_from=size, owner=self,
+            guess=self.guess,
+        )  # fmt: skip
         self.sequences.append(seq)
         core.add(seq)
 
@@ -65,12 +66,21 @@ class Prefilling(Request):
         raise RuntimeError("a prefix got logits that it did not ask for")
 
     def on_computed(self, core: Core, seq: Sequence) -> None:
-        """Pin the prefix and hand it over."""
+        """Pin the prefix and hand it over; one of a guess waits until a call wants it.
+
+        A prefix that was computed ahead is not pinned: it is wanted now.
+        """
+        if self.guess is not None and not self.guess.is_adopted:
+            return
         size = seq.total_len
         computed = size - seq.first_cached_len
         core.stats.prompt_tokens += size
         core.stats.cached_tokens += seq.first_cached_len
         core.stats.computed_tokens += computed
+        if self.guess is not None:
+            core.end(seq)
+            self.deliver(core, PinnedPrefix(computed, _release_nothing))
+            return
         pin = core.end_pinned(seq)
         self.deliver(core, PinnedPrefix(computed, lambda: self._unpin(pin)))
 

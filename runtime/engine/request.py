@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lmc.errors import Cancelled, EngineError
 from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.guess import Guess
 
 LogitRows = NDArray[np.float32]
 
@@ -45,10 +46,14 @@ class Core(Protocol):
 
 
 class Request(ABC):
-    """Base of the three kinds of calls: owns sequences, ends in exactly one `on_done`."""
+    """Base of the three kinds of calls: owns sequences, ends in exactly one `on_done`.
+
+    `guess` is set where nobody has made the call yet.
+    """
 
     def __init__(self, on_done: Callable[[Any], None]) -> None:
         self._on_done = on_done
+        self.guess: Guess | None = None
         self.sequences: list[Sequence] = []
         self.is_done = False
         self.submitted_at = time.perf_counter()

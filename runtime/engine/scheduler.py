@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lmc.errors import EngineError
 from lmc.runtime.cache.prefix_cache import CacheHandle, PrefixCache
 from lmc.runtime.engine.admission import WaitingQueue
+from lmc.runtime.engine.guesses import Guesses
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.sequence import Sequence, SequenceState
 
@@ -132,6 +133,7 @@ class Scheduler:
         self.max_logits = max_running + 64
         self.waiting = WaitingQueue(cache, (policy or Policy()).order)
         self.running: list[Sequence] = []
+        self.guesses = Guesses(cache, self.waiting)
         self.num_preemptions = 0
         self.step = 0
         self._free_rows = list(range(self.max_running))
@@ -144,7 +146,7 @@ class Scheduler:
     @property
     def has_work(self) -> bool:
         """Whether any sequence waits or runs."""
-        return bool(self.running) or len(self.waiting) > 0
+        return bool(self.running) or len(self.waiting) > 0 or self.guesses.has_work
 
     # -- events ----------------------------------------------------------------------------
 
@@ -162,17 +164,22 @@ class Scheduler:
                 hint="shorten the prompt or lower max_tokens",
             )
         seq.arrival_step = self.step
-        self.waiting.add(seq)
+        if seq.guess is not None and seq.guess.is_open:
+            self.guesses.add(seq)
+        else:
+            self.waiting.add(seq)
 
     def finish(self, seq: Sequence, *, keep_cache: bool = True) -> None:
         """End a sequence in whatever state; it owns nothing afterwards.
 
-        With `keep_cache` its computed KV stays in the tree until evicted.
+        With `keep_cache` its computed KV stays in the tree until evicted; that of a dropped
+        guess never does.
         """
         if seq.state is SequenceState.RUNNING:
+            keep_cache = keep_cache and not (seq.guess is not None and seq.guess.is_dropped)
             self.cache.release(self._withdraw(seq, keep_cache=keep_cache))
         elif seq.state is SequenceState.WAITING:
-            self.waiting.remove(seq)
+            (self.guesses if seq.is_guess else self.waiting).remove(seq)
         else:
             return
         seq.reset(SequenceState.FINISHED)
@@ -192,15 +199,23 @@ class Scheduler:
         turned out to be cached already and need no step.
         """
         self.step += 1
+        done = self._take_over()
         while True:
             draft = _Draft(self.token_budget, self.max_logits)
             self._choose_decodes(draft)
             self._choose_prefills(draft)
             ready = self._admit(draft)
-            if draft.parts or ready or not self.running:
+            if draft.parts or ready or done or not self.running:
                 break
             self._make_room()
-        return (self._build(draft.parts) if draft.parts else None), ready
+        self.guesses.ledger.need(self._claimed(draft))
+        self.guesses.fill(
+            draft,
+            room=self.cache.pool.num_free - self._claimed(draft) - self._reserved(),
+            leaders=[seq for seq in self.running if seq.is_prefilling],
+            start=self._start_guess,
+        )
+        return (self._build(draft.parts) if draft.parts else None), [*done, *ready]
 
     def commit(self, plan: StepPlan, *, failed: Collection[Sequence] = ()) -> None:
         """Apply a computed step; chunks of prefills go into the tree.
@@ -213,7 +228,7 @@ class Scheduler:
                 continue
             seq = part.seq
             seq.cached_len = part.end
-            if part.start < seq.prefill_len:
+            if part.start < seq.prefill_len and not seq.is_guess:
                 self._share(seq)
 
     # -- choosing --------------------------------------------------------------------------
@@ -273,11 +288,19 @@ class Scheduler:
         """Move a sequence from waiting to running if the pool has room for it."""
         handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from])
         need = seq.goal_len - handle.length + _growth(seq)
-        while self.cache.available - self._reserved() < need:
-            if self.running or not self.cache.drop_oldest_pin():
+        while self.cache.available - self._reserved() < need or not self._free_rows:
+            if self._drop_guess():
+                continue
+            if not self._free_rows or self.running or not self.cache.drop_oldest_pin():
                 self.cache.release(handle)
                 return False
         self.waiting.remove(seq)
+        self._place(seq, handle, slots)
+        insort(self.running, seq, key=lambda other: other.serial)
+        return True
+
+    def _place(self, seq: Sequence, handle: CacheHandle, slots: IntArray) -> None:
+        """Give a sequence that starts a row, with the slots of its cached prefix in it."""
         seq.state = SequenceState.RUNNING
         seq.handle, seq.row = handle, heapq.heappop(self._free_rows)
         self.page_table[seq.row, : handle.length] = slots
@@ -285,8 +308,44 @@ class Scheduler:
         seq.prefill_len = seq.goal_len
         if seq.first_cached_len < 0:
             seq.first_cached_len = handle.length
-        insort(self.running, seq, key=lambda other: other.serial)
+
+    # -- guesses ---------------------------------------------------------------------------
+
+    def _take_over(self) -> list[Sequence]:
+        """Treat adopted guesses as calls; what they have computed goes into the tree.
+
+        Returns those that are completely computed.
+        """
+        done: list[Sequence] = []
+        for seq in self.guesses.take_adopted():
+            if seq.state is SequenceState.WAITING:
+                self.waiting.add(seq)
+            else:
+                insort(self.running, seq, key=lambda other: other.serial)
+                self._share(seq)
+                if seq.extend_len == 0:
+                    done.append(seq)
+        return done
+
+    def _start_guess(self, seq: Sequence, room: int) -> bool:
+        """Start the sequence of a guess if there is a row, and room for what it computes."""
+        if not self._free_rows:
+            return False
+        handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from])
+        if seq.goal_len - handle.length > room:
+            self.cache.release(handle)
+            return False
+        self._place(seq, handle, slots)
         return True
+
+    def _drop_guess(self) -> bool:
+        """Drop a guess for its memory and row; False where there is none."""
+
+        def release(seq: Sequence) -> None:
+            self.cache.release(self._withdraw(seq, keep_cache=False))
+            seq.reset(SequenceState.FINISHED)
+
+        return self.guesses.drop_one(release)
 
     def _reserved(self) -> int:
         """Slots that the running sequences will need soon."""
@@ -299,7 +358,9 @@ class Scheduler:
     # -- memory ----------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        """Preempt the youngest running sequence; the last one gets the pins' memory."""
+        """Drop a guess, else preempt the youngest sequence; the last one gets the pins' memory."""
+        if self._drop_guess():
+            return
         if len(self.running) > 1:
             self._preempt(self.running[-1])
         elif not self.cache.drop_oldest_pin():
@@ -321,7 +382,7 @@ class Scheduler:
         assert handle is not None, "a running sequence has a handle"
         own = self.page_table[seq.row, handle.length : seq.alloc_len]
         self.cache.free(own.copy())
-        self.running.remove(seq)
+        (self.guesses if seq.is_guess else self.running).remove(seq)
         heapq.heappush(self._free_rows, seq.row)
         return handle
 

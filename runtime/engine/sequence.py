@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmc.runtime.cache.prefix_cache import CacheHandle
+from lmc.runtime.guess import Guess
 
 TokenArray = NDArray[np.int32]
 
@@ -37,6 +38,8 @@ class Sequence:
         logits_from: the first position whose logits are wanted, and all after it; equal to
             the number of tokens when none are.
         owner: whom the engine tells about this sequence; opaque here.
+        guess: the guess that it works for, if it does. `is_guess` says that the scheduler
+            treats it as one.
     """
 
     __slots__ = (
@@ -48,7 +51,9 @@ class Sequence:
         "epoch",
         "first_cached_len",
         "goal_len",
+        "guess",
         "handle",
+        "is_guess",
         "logits_from",
         "match_version",
         "matched_len",
@@ -70,8 +75,11 @@ class Sequence:
         max_len: int,
         logits_from: int,
         owner: object = None,
+        guess: Guess | None = None,
     ) -> None:
         self.serial = serial
+        self.guess = guess
+        self.is_guess = False
         self.owner = owner
         self.max_len = max_len
         self.logits_from = logits_from

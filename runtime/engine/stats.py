@@ -23,6 +23,8 @@ class EngineStats:
         forward_tokens: tokens that went through the model, recomputed ones included.
         preemptions: sequences that had to start again for want of memory.
         busy_seconds: time spent in steps.
+        speculated_tokens: tokens computed ahead of choices, for calls that nobody had made.
+        wasted_tokens: of these, those that no call wanted.
     """
 
     requests: int = 0
@@ -39,6 +41,8 @@ class EngineStats:
     forward_tokens: int = 0
     preemptions: int = 0
     busy_seconds: float = 0.0
+    speculated_tokens: int = 0
+    wasted_tokens: int = 0
 
     def __sub__(self, earlier: "EngineStats") -> "EngineStats":
         return EngineStats(

@@ -8,9 +8,10 @@ from typing import Any
 
 from lmc.errors import IncompleteError
 from lmc.ir.call_meta import PieceMeta, gen_meta, select_meta, whole_piece
-from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult, derive_key
+from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
 from lmc.ir.evaluate import Undefined
 from lmc.ir.value_types import label, read_typed
+from lmc.runtime.executor.calls import calls_on
 from lmc.runtime.executor.code import Operation
 from lmc.runtime.executor.slots import undefined
 from lmc.runtime.executor.state_ops import tell
@@ -69,6 +70,8 @@ def gen(task: Task) -> None:
     def answered(sample: int, result: Any) -> None:
         nonlocal missing
         task.run.note_call(task.step, params.name, result)
+        if len(calls) == 1 and isinstance(result, GenResult):
+            task.run.speculator.decide(state, result.text)
         results[sample] = result
         missing -= 1
         if not missing:
@@ -111,13 +114,8 @@ def _speaker(
 
 def gen_calls(task: Task, state: PromptState, params: GenParams) -> list[GenCall]:
     """Return one call per sample."""
-    run, context = task.run, state.context_ids()
-    site = site_of(task, params.name)
-    seed = run.seed if params.seed is None else params.seed
-    place = (seed, run.instance, state.lineage, state.ordinal)
-    is_greedy = params.sampling.is_greedy
-    keys = [0 if is_greedy else derive_key(*place, i) for i in range(params.num_samples)]
-    return [GenCall(context, params.sampling, params.constraint, key, site) for key in keys]
+    run, site = task.run, site_of(task, params.name)
+    return calls_on(state, params, seed=run.seed, instance=run.instance, site=site)
 
 
 def give_gen(
@@ -261,6 +259,7 @@ def give_select(
     if task.guard is not None:
         task.guard.note_calls(task.order, [origin])
     chosen = choices[index]
+    task.run.speculator.decide(state, chosen)
     after = state.extend(chosen, origin).tick().told()
     if results and state.pin is not None:
         state.pin.used()
@@ -329,7 +328,18 @@ def mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
+def foresee(task: Task) -> None:
+    """Start what may follow the choice behind it; the prompt is as it was."""
+    state, attributes = task.state(), task.step.attributes
+    task.run.speculator.foresee(
+        state, attributes["paths"], task.frame.scope.defaults,
+        is_generated=attributes["call"] == "lm.gen",
+    )  # fmt: skip
+    task.give_one(0, state)
+
+
 CALL_OPERATIONS: dict[str, Operation] = {
+    "lm.foresee": Operation(foresee, reads=(0,), ticks=0),
     "lm.gen": Operation(gen, reads=(0,), ticks=1, check=check_gen, is_late=True),
     "lm.again": Operation(again, waits=(0,), reads=(0,), ticks=1, is_late=True),
     "lm.select": Operation(select, reads=(0,), ticks=1, check=check_select, is_late=True),

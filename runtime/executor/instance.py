@@ -6,6 +6,7 @@ from typing import Any
 
 from lmc.errors import UsageError
 from lmc.ir.profile import Profile
+from lmc.runtime.executor.modes import Mode, check_mode
 from lmc.runtime.prompt_state import Lineage
 
 OnEvent = Callable[[str, str | None, str, Lineage], None]
@@ -25,6 +26,7 @@ class Instance:
         on_variable: called as (name, value, meta, lineage) when a call has set a variable.
         timeout: seconds that the run may take; None for any.
         profile: what the run's calls and branches are counted in.
+        speculate: whether work is done ahead of choices; "wrong": for nothing, in tests.
     """
 
     seed: int
@@ -34,8 +36,10 @@ class Instance:
     on_variable: OnVariable | None = None
     timeout: float | None = None
     profile: Profile | None = None
+    speculate: Mode = "on"
 
     def __post_init__(self) -> None:
+        check_mode(self.speculate)
         given = self.timeout
         if given is None:
             return

@@ -11,7 +11,7 @@ from lmc.runtime.executor.prologues import prologues_of
 from lmc.runtime.executor.slots import StateHandle, link, not_a_state
 from lmc.runtime.executor.state_ops import tell, with_root
 from lmc.runtime.executor.task import Task
-from lmc.runtime.prompt_state import PromptState
+from lmc.runtime.prompt_state import PromptState, prologue_state
 
 
 class GroupPin:
@@ -72,23 +72,6 @@ def _open_prologue(task: Task, root: PromptState) -> None:
         return
     store = prologues_of(run.backend)
     run.begin(partial(store.ensure, run.backend, ids), ready)
-
-
-def prologue_state(pieces: Sequence[Sequence[str]], state: PromptState) -> PromptState:
-    """Return a state with the pieces of a prologue appended."""
-    for kind, value in pieces:
-        match kind:
-            case "text":
-                state = state.extend(value)
-            case "begin":
-                state = state.begin(value)
-            case "end":
-                state = state.end(value)
-            case "control":
-                state = state.control_token(value)
-            case _:
-                raise ValueError(f"a prologue has no pieces of kind {kind!r}")
-    return state
 
 
 def group(task: Task) -> None:

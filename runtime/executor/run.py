@@ -17,6 +17,7 @@ from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.instance import Instance, OnEvent
 from lmc.runtime.executor.loop import Loop
 from lmc.runtime.executor.slots import Failure, Order
+from lmc.runtime.executor.speculation import Speculator
 from lmc.runtime.executor.switches import ALL, Switches
 from lmc.runtime.origins import Origin
 from lmc.runtime.prompt_state import Lineage
@@ -81,6 +82,7 @@ class Run:
         self.on_event: OnEvent | None = instance.on_event
         self.on_variable = instance.on_variable
         self.profile = instance.profile
+        self.speculator = Speculator(self, instance.speculate)
         self.event_error: BaseException | None = None
         self.on_abort: Callable[[BaseException], None] | None = None
         self.is_closed = False
@@ -133,15 +135,23 @@ class Run:
             self.ready.append(asked.refused)
             return
         submitted, before = time.monotonic(), self.chain_steps
+        started = self.speculator.take(call) if isinstance(call, GenCall) else None
+        if started is not None:
+            before = started.chain_before
 
         def answered(result: Any) -> None:
-            self._count(result, submitted, before)
+            begun = submitted if started is None else started.started
+            self._count(result, submitted, begun, before)
             asked.on_answer(_told(result))
 
         def submit(done: Callable[[Any], None]) -> Any:
             if isinstance(call, ScoreCall):
                 return self.backend.submit_score(call, done)
-            return self.backend.submit_gen(call, done, on_text and partial(self._text, on_text))
+            tell = on_text and partial(self._text, on_text)
+            if started is None:
+                return self.backend.submit_gen(call, done, tell)
+            started.hand_over(done, tell)
+            return started.ticket
 
         self.begin(submit, answered, order=asked.order, site=call.site)
 
@@ -253,7 +263,8 @@ class Run:
             on_drained, self._on_drained = self._on_drained, None
             on_drained()
 
-    def _count(self, result: Any, submitted: float, chain_before: int) -> None:
+    def _count(self, result: Any, asked: float, begun: float, chain_before: int) -> None:
+        """Count an answer; one that was started ahead had begun before it was asked for."""
         usage = getattr(result, "usage", None)
         if usage is None:
             return
@@ -261,7 +272,7 @@ class Run:
         if isinstance(result, GenResult):
             self.chain_steps = max(self.chain_steps, chain_before + usage.decode_steps)
         if usage.first_token_seconds > 0:
-            first = submitted - self.started + usage.first_token_seconds
+            first = max(asked, begun + usage.first_token_seconds) - self.started
             self.first_token = first if self.first_token is None else min(self.first_token, first)
 
     def note_call(self, step: CodeStep, name: str | None, result: Any) -> None:
@@ -298,8 +309,9 @@ class Run:
     def close(self, on_drained: Callable[[], None]) -> None:
         """End the run: cancel what is open, then call `on_drained` once all came back."""
         self.is_closed = True
+        self.speculator.close()
         if self.profile is not None:
-            self.profile.note_run()
+            self.profile.note_run(self.speculator.tokens())
         for pin in self.pins:
             pin.release()
         self.pins.clear()

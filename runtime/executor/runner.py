@@ -14,6 +14,7 @@ from lmc.ir.profile import Profile
 from lmc.runtime.executor.feed import Feed
 from lmc.runtime.executor.handle import RunHandle
 from lmc.runtime.executor.instance import Instance, OnEvent
+from lmc.runtime.executor.modes import Mode
 from lmc.runtime.executor.session import Job, Session
 from lmc.runtime.result import RunResult
 
@@ -106,6 +107,7 @@ class Runner:
         on_event: OnEvent | None = None,
         timeout: float | None = None,
         profile: Profile | None = None,
+        speculate: Mode = "on",
     ) -> RunResult:
         """Run the program and return its result.
 
@@ -117,6 +119,7 @@ class Runner:
             on_event: see Instance.
             timeout: seconds that the run may take; None for any.
             profile: what the run's calls and branches are counted in.
+            speculate: whether work is done ahead of choices; "wrong": for nothing, in tests.
 
         Raises:
             UsageError: arguments or parameters that do not fit.
@@ -126,7 +129,7 @@ class Runner:
         """
         given = Instance(
             seed=seed, number=instance, defaults=defaults or {}, on_event=on_event,
-            timeout=timeout, profile=profile,
+            timeout=timeout, profile=profile, speculate=speculate,
         )  # fmt: skip
         start = self.starter(args, given)
         with kept(self.sessions) as session:
@@ -142,6 +145,7 @@ class Runner:
         on_event: OnEvent | None = None,
         timeout: float | None = None,
         profile: Profile | None = None,
+        speculate: Mode = "on",
         is_streamed: bool = True,
     ) -> RunHandle:
         """Start the program and return at once; arguments as in `run`.
@@ -157,6 +161,7 @@ class Runner:
             on_variable=feed.on_variable if is_streamed else None,
             timeout=timeout,
             profile=profile,
+            speculate=speculate,
         )
         start = self.starter(args, given)
         session = self.sessions.borrow()
@@ -179,6 +184,7 @@ class Runner:
         keep_errors: bool = False,
         timeout: float | None = None,
         profile: Profile | None = None,
+        speculate: Mode = "on",
     ) -> Generator[RunResult | LmcError, None, None]:
         """Run once per set of arguments; yield results in order.
 
@@ -188,7 +194,8 @@ class Runner:
         """
         for _, result in self.run_completed(
             batch, seed=seed, defaults=defaults, limit=limit, on_event=on_event,
-            keep_errors=keep_errors, timeout=timeout, profile=profile, in_order=True,
+            keep_errors=keep_errors, timeout=timeout, profile=profile,
+            speculate=speculate, in_order=True,
         ):  # fmt: skip
             yield result
 
@@ -203,6 +210,7 @@ class Runner:
         keep_errors: bool = False,
         timeout: float | None = None,
         profile: Profile | None = None,
+        speculate: Mode = "on",
         in_order: bool = False,
     ) -> Generator[tuple[int, RunResult | LmcError], None, None]:
         """Run once per set of arguments; yield (index, result) as instances end.
@@ -216,7 +224,7 @@ class Runner:
             self._start_of(
                 args,
                 Instance(seed=seed, number=number, defaults=defaults or {}, on_event=on_event,
-                         timeout=timeout, profile=profile),
+                         timeout=timeout, profile=profile, speculate=speculate),
             )
             for number, args in enumerate(batch)
         )  # fmt: skip

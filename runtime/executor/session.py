@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from lmc.errors import Cancelled, RunError
@@ -280,6 +281,8 @@ def make_result(run: Run, state: PromptState, value: Any, origin: Origin | None)
         first_token_seconds=run.first_token,
         seconds=time.monotonic() - run.started,
     )
+    ahead = {f"{name}_tokens": count for name, count in run.speculator.tokens().items()}
+    usage = replace(usage, **ahead)
     variables = {name: exported(held) for name, held in state.variables.items()}
     return RunResult(
         value=exported(value),

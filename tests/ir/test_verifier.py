@@ -30,8 +30,13 @@ BODY = """  func @p program (%effect: effect, %a: py) {params = [{name = "a"}]} 
 """
 
 
+CALL = 'call = "lm.gen",'
+"""The choice that is foreseen, where a case does not say one."""
+
+
 def messages(op: str, tail: str = "}") -> list[str]:
     """Return what is wrong with a program that holds an op."""
+    op = op.replace("CALL", CALL)
     return [
         failure.message
         for failure in find_failures(parse_module(HEAD + BODY.replace("OP", op) + tail))
@@ -61,13 +66,20 @@ GOOD = [
     '%s1: state, %x: text, %m: meta = lm.gen %s {params = {}, dynamic = [], defaults = {n = 2}}',
     '%m: meta = lm.meta %s {name = "x"} '
     '%s1: state, %x: text, %m1: meta = lm.again %s, %s, %t, %m {kind = "gen", name = "x"}',
+    '%s1: state = lm.foresee %s {CALL paths = [{choice = "a", pieces = [["text", "b"]]}]}',
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("op", GOOD)
 def test_sound_ops_verify(op: str) -> None:
     used_effect = "func.return %e," if "%e: effect" in op else "func.return %effect,"
-    text = HEAD + BODY.replace("OP", op).replace("func.return %effect,", used_effect, 1) + "}"
+    text = (
+        HEAD
+        + BODY.replace("OP", op.replace("CALL", CALL)).replace(
+            "func.return %effect,", used_effect, 1
+        )
+        + "}"
+    )
     verify(parse_module(text))
 
 
@@ -122,6 +134,27 @@ BAD = [
         "gives a py, but the call gave a text",
     ),
     ('%x: state = lm.prologue {pieces = [["begin", "tutor"]]}', "none of ['text', t]"),
+    ("%x: state = lm.foresee %s {CALL paths = 3}", "paths is a list"),
+    ('%x: state = lm.foresee %s {call = "lm.fork", paths = []}', "one of 'lm.select', 'lm.gen'"),
+    ("%x: state = lm.foresee %s {CALL paths = [{pieces = []}]}", "none of {choice, pie"),
+    (
+        "%x: state = lm.foresee %s {CALL paths = [{choice = 1, pieces = []}]}",
+        "choice 1 is no string",
+    ),
+    (
+        '%x: state = lm.foresee %s {CALL paths = [{choice = "a", pieces = [["x"]]}]}',
+        "piece ['x'] is",
+    ),
+    (
+        '%x: state = lm.foresee %s {CALL paths = [{choice = "a", pieces = [], share = 2.0}]}',
+        "share 2.0",
+    ),
+    (
+        '%x: state = lm.foresee %s {CALL paths = [{choice = "a", pieces = [], gen = {}}]}',
+        "constant",
+    ),
+    ("%x: py = cf.if %b {taken = [1]} { cf.yield %t } { cf.yield %t }", "instead of two counts"),
+    ("%x: py = cf.if %b {taken = [1, -1]} { cf.yield %t } { cf.yield %t }", "whole number from 0"),
     ("%x: text = lm.group %s, %s", "gives back the children"),
     ('%x: py = val.binary %n, %n {op = "@"}', "attribute 'op' is '@'"),
     ('%x: py = val.call %n {callee = "exec"}', "attribute 'callee' is 'exec'"),

@@ -1,0 +1,139 @@
+"""The scheduling of guesses: what fills a step when all calls have had their part.
+
+Mixed into the scheduler. A guess computes into free slots of its own: it evicts nothing, and
+nothing of it is in the tree before a call has adopted it. When calls need its slots or its
+row, it is dropped at once.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.engine.admission import WaitingQueue
+from lmc.runtime.engine.ledger import Ledger
+from lmc.runtime.engine.sequence import Sequence as Seq
+from lmc.runtime.engine.sequence import SequenceState
+
+MAX_REPEATED = 16
+"""Tokens that a call is computing and a guess computes as well, rather than wait for them."""
+
+
+class Draft(Protocol):
+    """A step while it is being chosen."""
+
+    tokens_left: int
+
+    def take(self, seq: Seq, *, limit: int) -> None:
+        """Add as much of `seq` as fits."""
+        ...
+
+
+class Guesses:
+    """The sequences of open guesses; `running` ones hold a row and slots.
+
+    Args:
+        cache: the KV memory.
+        queue: tells who must wait for a prefix that is being computed.
+    """
+
+    def __init__(self, cache: PrefixCache, queue: WaitingQueue) -> None:
+        self.ledger = Ledger()
+        self.waiting: list[Seq] = []
+        self.running: list[Seq] = []
+        self.dropped: list[Seq] = []
+        self._cache = cache
+        self._queue = queue
+        self._is_stalled = False
+
+    @property
+    def has_work(self) -> bool:
+        """Whether a step may do something for a guess, or for one that was adopted."""
+        held = [*self.waiting, *self.running]
+        if any(_guess_is_adopted(seq) for seq in held):
+            return True
+        return not self._is_stalled and any(seq.extend_len for seq in held)
+
+    def wake(self) -> None:
+        """Note that something has changed."""
+        self._is_stalled = False
+
+    def add(self, seq: Seq) -> None:
+        """Queue the sequence of a guess."""
+        assert seq.guess is not None, "a guess has its state"
+        seq.is_guess = True
+        self.ledger.open(seq.guess)
+        self.waiting.append(seq)
+        self.wake()
+
+    def remove(self, seq: Seq) -> None:
+        """Take a sequence out."""
+        (self.waiting if seq in self.waiting else self.running).remove(seq)
+        self.wake()
+
+    def take_adopted(self) -> list[Seq]:
+        """Take out and return the sequences that belong to calls now."""
+        self.ledger.settle()
+        found = [seq for seq in (*self.running, *self.waiting) if _guess_is_adopted(seq)]
+        for seq in found:
+            self.remove(seq)
+            seq.is_guess = False
+        return found
+
+    def drop_one(self, release: Callable[[Seq], None]) -> bool:
+        """Drop the youngest guess that holds memory; False where there is none."""
+        for seq in reversed(self.running):
+            assert seq.guess is not None, "a guess has its state"
+            if seq.guess.drop():
+                release(seq)
+                self.dropped.append(seq)
+                return True
+        return False
+
+    def take_dropped(self) -> list[Seq]:
+        """Return the sequences that were dropped since the last time."""
+        dropped, self.dropped = self.dropped, []
+        return dropped
+
+    def fill(
+        self,
+        draft: Draft,
+        *,
+        room: int,
+        leaders: Sequence[Seq],
+        start: Callable[[Seq, int], bool],
+    ) -> int:
+        """Give what is left of a step to guesses; return the tokens.
+
+        Args:
+            draft: the step so far.
+            room: free slots that no call needs soon.
+            leaders: prefills of calls, which guesses of the same prefix wait for, but for a
+                few tokens.
+            start: starts a waiting sequence within some room, if it can.
+        """
+        total = 0
+        for seq in (*self.running, *self.waiting):
+            assert seq.guess is not None, "a guess has its state"
+            allowed = self.ledger.allowance(seq.guess)
+            limit = min(draft.tokens_left, room if allowed is None else min(room, allowed))
+            if limit <= 0 or not seq.extend_len:
+                continue
+            if seq.state is SequenceState.WAITING:
+                repeated = self._queue.repeated_len(seq, leaders)
+                if repeated > MAX_REPEATED or not start(seq, room):
+                    continue
+                seq.guess.repeated = repeated
+                self.waiting.remove(seq)
+                self.running.append(seq)
+            before = draft.tokens_left
+            draft.take(seq, limit=limit)
+            taken = before - draft.tokens_left
+            self.ledger.spend(seq.guess, taken)
+            room -= taken
+            total += taken
+        self._is_stalled = not total
+        return total
+
+
+def _guess_is_adopted(seq: Seq) -> bool:
+    return seq.guess is not None and seq.guess.is_adopted
