@@ -15,7 +15,7 @@ import lmc.runtime.executor.run
 import lmc.runtime.executor.state_ops as state_ops
 import lmc.runtime.executor.task
 from lmc.runtime.executor.task import Task
-from lmc.runtime.prompt_state import PromptState
+from lmc.runtime.prompt_state import PromptState, root_state
 from planted_faults.tools import (
     fault,
     method,
@@ -113,7 +113,7 @@ def prologue_tail_not_held_back(patch: Any) -> None:
 
     def tokens(original: Any, pieces: Any, target: Any) -> Any:
         ids, held_back = original(pieces, target)
-        prompt = prefill_ops.prologue_state(pieces, prefill_ops.root_state(target))
+        prompt = prefill_ops.prologue_state(pieces, root_state(target))
         return (prompt.context_ids() if held_back else ids), 0
 
     wrapped(patch, lmc.codegen.lower, "stable_tokens", tokens)
