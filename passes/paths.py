@@ -20,6 +20,9 @@ MARKER_CHARS = 8
 
 _READING = frozenset({"lm.get", "lm.has", "lm.meta", "lm.text", "lm.messages"})
 _KEEPING = frozenset({"lm.set", "lm.unordered", "lm.foresee"})
+_NOTES = ("skeleton", "expected")
+"""What other passes note on a generation; it is no part of the call."""
+
 _LOOPS = frozenset({"cf.for", "cf.while", "cf.try"})
 
 Arms = tuple[tuple[Op, int], ...]
@@ -63,7 +66,8 @@ class Path:
         if self.share is not None:
             made["share"] = round(self.share, 3)
         if with_generation and self.generation is not None:
-            call = {key: copy_attr(value) for key, value in self.generation.attributes.items()}
+            held = self.generation.attributes.items()
+            call = {key: copy_attr(value) for key, value in held if key not in _NOTES}
             made["gen"] = {**call, "at": str(self.generation.location or "?")}
         return made
 
