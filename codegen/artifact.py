@@ -126,8 +126,8 @@ def pack_artifact(
     manifest = _manifest(plan, target, entry, log, hosts or {}, lmc_version, pipeline)
     contents = {
         "manifest.json": _json(manifest),
-        "captured.lmir": print_module(captured).encode(),
-        "module.lmir": print_module(module).encode(),
+        "captured.lmir": _ir_text(captured),
+        "module.lmir": _ir_text(module),
         "plan.json": _json(split_shared(plan_to_json(plan))),
         "target.json": _json(_target_data(target)),
         "pass_log.json": _json([encode_attr(item) for item in log]),
@@ -187,6 +187,16 @@ def unpack_artifact(data: bytes | bytearray) -> Artifact:
     if not is_whole or not isinstance(manifest.get("pipeline"), str):
         raise ArtifactError("the artifact is damaged: its manifest is not whole", hint=AGAIN)
     return made
+
+
+def _ir_text(module: Module) -> bytes:
+    """Return the IR without the digests of bytecode, which differ between Python's versions."""
+    guards: Any = module.attributes.get("guards")
+    if guards:
+        kept = {name: digest for name, digest in guards.items() if not name.endswith("()")}
+        attributes = module.attributes | {"guards": kept}
+        module = Module(module.name, module.functions, module.entries, attributes)
+    return print_module(module).encode()
 
 
 def _json(data: Any) -> bytes:

@@ -102,6 +102,8 @@ passes_option = click.option(
 @click.option("--remarks", is_flag=True, help="Say what each pass did, or why not.")
 @click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
               help="Prepare for what recorded runs took; see `lmc run --profile`.")  # fmt: skip
+@click.option("--emit", type=click.Choice(["py"]),
+              help="py: write an importable module and its type stub beside it, too.")  # fmt: skip
 @click.option("--with-kv", is_flag=True, help="Keep the KV of the constant prefixes in it.")
 @click.option("--dtype", type=click.Choice(["bfloat16", "float32"]),
               help="Type of that KV; bfloat16 by default.")  # fmt: skip

@@ -1,15 +1,17 @@
 """The command `lmc compile`: what is written, and what is told about it."""
 
+import keyword
 import shlex
 import sys
 from pathlib import Path
 from typing import Any
 
+from lmc.codegen.python_module import MARK, module_text, stub_text
 from lmc.compiled import CompiledProgram
 from lmc.errors import UsageError
 from lmc.ir.profile_file import read_profile
 from lmc.progress import Progress
-from lmc.sources import artifact_path, compile_source
+from lmc.sources import artifact_path, compile_source, write_text
 
 
 def compile_to_file(
@@ -22,6 +24,7 @@ def compile_to_file(
     with_kv: bool,
     dtype: str | None,
     profile: Path | None,
+    emit: str | None,
 ) -> tuple[CompiledProgram, list[str]]:
     """Compile programs and write their artifact; return them, and what to tell.
 
@@ -31,7 +34,7 @@ def compile_to_file(
     """
     if dtype is not None and not with_kv:
         raise UsageError("--dtype is that of the KV", hint="give --with-kv too, or leave it out")
-    path = artifact_path(source, output)
+    path, module = _paths(source, output, emit)
     recorded = read_profile(profile) if profile is not None else None
     with Progress() as progress:
         with progress.running(f"compiling {source}"):
@@ -46,7 +49,43 @@ def compile_to_file(
     told = describe_lines(compiled, path)
     if with_kv:
         told.insert(1, kv_line(path))
+    if module is not None:
+        told.insert(-1, write_module(compiled, path, module))
     return compiled, [*compiled.profile_lines(), *told]
+
+
+def _paths(source: str, output: Path | None, emit: str | None) -> tuple[Path, Path | None]:
+    """Return where the artifact goes, and the module of `--emit py`: `-o` may name either.
+
+    Raises:
+        UsageError: no file, or no module that can be imported, can be written there.
+    """
+    if emit is None:
+        return artifact_path(source, output), None
+    if output is not None and output.suffix == ".py":
+        path, module = artifact_path(source, output.with_suffix(".lmc")), output
+    else:
+        path = artifact_path(source, output)
+        module = path.with_name(f"{path.stem}_lmc.py")
+    if not module.stem.isidentifier() or keyword.iskeyword(module.stem):
+        raise UsageError(
+            f"a module cannot be named {module.stem!r}", hint="name it: -o judge_lmc.py"
+        )
+    for file in (module, module.with_suffix(".pyi")):
+        if file.exists() and MARK not in file.read_text(encoding="utf-8", errors="replace")[:1000]:
+            raise UsageError(
+                f"{file} is there, and was not made by lmc",
+                hint="name another one: -o judge_lmc.py",
+            )
+    return path, module
+
+
+def write_module(compiled: CompiledProgram, path: Path, module: Path) -> str:
+    """Write the importable module of an artifact and its stub; return what to tell."""
+    write_text(module, module_text(compiled.plan, path.name))
+    write_text(module.with_suffix(".pyi"), stub_text(compiled.plan))
+    call = f"{module.stem}.{compiled.name}{compiled.__signature__}"
+    return f"wrote {module} and its stub: `import {module.stem}`, then {call}"
 
 
 def kv_line(path: Path) -> str:

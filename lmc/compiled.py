@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lmc import __version__
 from lmc.codegen.artifact import load_artifact, save_artifact
@@ -19,6 +19,8 @@ from lmc.program import user_level
 from lmc.running import Runnable
 
 if TYPE_CHECKING:
+    import typing_extensions
+
     from lmc.codegen.artifact import Artifact
     from lmc.frontend.capture import Captured
     from lmc.ir.target import Backend, Target
@@ -26,8 +28,12 @@ if TYPE_CHECKING:
     from lmc.runtime.executor import Executor, Switches
     from lmc.runtime.executor.runner import Runner
 
+    R = typing_extensions.TypeVar("R", default=Any)
+else:
+    R = TypeVar("R")
 
-class CompiledProgram(Runnable):
+
+class CompiledProgram(Runnable[R], Generic[R]):
     """A program compiled for one tokenizer and chat template.
 
     Call it, or `run` it, with the program's own arguments; `save` it to a file that runs
@@ -167,9 +173,9 @@ class CompiledProgram(Runnable):
         """Whether the globals that capture read still have the values that it read."""
         return self._captured is None or self._captured.is_current()
 
-    def __call__(self, *args: Any, **keywords: Any) -> Any:
+    def __call__(self, *args: Any, **keywords: Any) -> R:
         """Run the program and return what it returned."""
-        return self._run(args, keywords).value
+        return self._run(args, keywords).value  # type: ignore[no-any-return]
 
     def save(self, path: str | Path, *, kv_backend: "Backend | None" = None) -> None:
         """Write the artifact; the same program gives the same bytes.

@@ -262,6 +262,9 @@ class FunctionCapture(Tries):
         values = [Value(EFFECT, "effect"), *(Value(PY, param.name) for param in params)]
         doc = inspect.getdoc(self.function)
         attributes = {"doc": doc} if doc and kind == "program" else {}
+        returns = getattr(self.node, "returns", None)
+        if returns is not None and kind == "program":
+            attributes["returns"] = ast.unparse(returns)
         return Function(name, kind, params, Block(values), dict(attributes),
                         self.frame.source.locate(self.node))  # fmt: skip
 

@@ -11,7 +11,9 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("frontend", "ir", "passes", "codegen", "runtime", "kernels")
-SNIPPETS = sorted(path for path in Path(__file__).parent.glob("*.py") if path != Path(__file__))
+SNIPPETS = sorted(
+    path for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("test_")
+)
 
 pytestmark = pytest.mark.skipif(find_spec("pyright") is None, reason="pyright is not installed")
 
