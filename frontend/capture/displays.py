@@ -180,14 +180,20 @@ class Displays(Members):
     # f-strings.
 
     def _expr_JoinedStr(self, node: ast.JoinedStr) -> Abstract:
-        parts: list[Abstract] = []
-        for item in node.values:
-            made = (
-                self._format(item)
-                if isinstance(item, ast.FormattedValue)
-                else self.expression(item)
-            )
-            parts.append(made)
+        return self._joined(node.values, node)
+
+    def _joined(self, items: Sequence[ast.expr], node: ast.JoinedStr) -> Abstract:
+        """Join what an f-string, or a format in it, consists of; all is told at the f-string.
+
+        Python's versions differ in the places of its parts.
+        """
+        parts = [
+            self._format(item, node)
+            if isinstance(item, ast.FormattedValue)
+            else self.expression(item)
+            for item in items
+        ]
+        parts = [part for part in parts if part != Known("")]  # some versions add empty ones
         if all(isinstance(part, Known) for part in parts):
             return Known("".join(part.value for part in parts if isinstance(part, Known)))
         values = [self.read(part, node) for part in parts]
@@ -195,21 +201,23 @@ class Displays(Members):
             return Plain(values[0])
         return Plain(self.emit("val.concat", values, [TEXT], node)[0])
 
-    def _format(self, node: ast.FormattedValue) -> Abstract:
+    def _format(self, node: ast.FormattedValue, whole: ast.JoinedStr) -> Abstract:
         value = self.expression(node.value)
         if isinstance(value, Pieces):
             self.fail(node.value, "an f-string cannot hold a generation",
                       'append it with +: "text " + lmc.gen("name")')  # fmt: skip
         conversion = chr(node.conversion) if node.conversion != -1 else ""
-        spec = Known("") if node.format_spec is None else self.expression(node.format_spec)
+        spec: Abstract = Known("")
+        if isinstance(node.format_spec, ast.JoinedStr):
+            spec = self._joined(node.format_spec.values, whole)
         folded = self.folded("val.format", {"conversion": conversion}, [value, spec])
         if folded is not None:
             return folded
         operand = self.read(value, node.value)
         if operand.type == TEXT and not conversion and spec == Known(""):
             return Plain(operand)
-        operands = [operand, self.read(spec, node)]
-        made = self.emit("val.format", operands, [TEXT], node, conversion=conversion)[0]
+        operands = [operand, self.read(spec, whole)]
+        made = self.emit("val.format", operands, [TEXT], whole, conversion=conversion)[0]
         return Plain(made)
 
     def folded(
