@@ -56,14 +56,27 @@ class Stage:
 
 
 def to_html(
-    title: str, stages: Sequence[Stage], source: Sequence[tuple[int, str]], totals: str = ""
+    title: str,
+    stages: Sequence[Stage],
+    source: Sequence[tuple[int, str]],
+    totals: str = "",
+    took: Mapping[int, str] | None = None,
 ) -> str:
-    """Return the page; `source` are lines with their numbers, `totals` a line for the head."""
+    """Return the page.
+
+    Args:
+        title: its heading.
+        stages: the module as captured, and as each pass left it.
+        source: the source's lines with their numbers.
+        totals: a line for the head.
+        took: what recorded runs took, by source line, in words.
+    """
     data = {
         "title": title,
         "totals": totals,
         "source": [{"number": number, "text": text} for number, text in source],
         "stages": [_stage(stage) for stage in stages],
+        "took": {str(line): text for line, text in (took or {}).items()},
     }
     # No text of a program may end the script element that holds it.
     plain = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")

@@ -199,17 +199,19 @@ def opt(file: Path, passes: str, output: Path | None, remarks: bool) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write.")
 @click.option("--arg", "arguments", multiple=True, metavar="NAME=VALUE",
               help="An argument that is known, for the costs on the page.")  # fmt: skip
+@click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
+              help="Show on the page what recorded runs took.")  # fmt: skip
 @model_option
 @passes_option
 def viz(
-    source: str, kind: str, output: Path | None, arguments: tuple[str, ...], model: str | None,
-    passes: str | None,
+    source: str, kind: str, output: Path | None, arguments: tuple[str, ...],
+    profile: Path | None, model: str | None, passes: str | None,
 ) -> None:  # fmt: skip
     """Draw SOURCE (a program, an artifact, or IR text)."""
     from lmc.drawing import draw
     from lmc.sources import write_text
 
-    text = draw(source, kind, pipeline(passes), model, arguments)
+    text = draw(source, kind, pipeline(passes), model, arguments, profile)
     if output is None:
         click.echo(text, nl=False)
         return

@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from lmc.arguments import parse_argument
@@ -12,10 +13,12 @@ from lmc.compiler import capture_programs
 from lmc.errors import ModelError, UsageError
 from lmc.ir.core import Module
 from lmc.ir.graph import to_dot, to_mermaid
-from lmc.ir.graph_html import Stage, StageRemark, source_lines, to_html
+from lmc.ir.graph_html import Place, Stage, StageRemark, source_lines, to_html
 from lmc.ir.location import Location
+from lmc.ir.profile import Profile
+from lmc.ir.profile_file import read_profile
 from lmc.ir.target import Target
-from lmc.passes.base import Remark
+from lmc.passes.base import Remark, counted
 from lmc.passes.cost.analysis import CostReport, estimate_cost
 from lmc.passes.cost.tally import Cost
 from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
@@ -25,18 +28,27 @@ SVG_SECONDS = 120
 
 
 def draw(
-    source: str, kind: str, passes: str | None, model: str | None, arguments: Sequence[str]
+    source: str,
+    kind: str,
+    passes: str | None,
+    model: str | None,
+    arguments: Sequence[str],
+    profile: Path | None = None,
 ) -> str:
-    """Return a drawing of a program, an artifact or IR text.
+    """Return a drawing of a program, an artifact or IR text; a page also of recorded runs.
 
     Raises:
-        UsageError: no such source, an argument for IR text, or no Graphviz for SVG.
+        UsageError: no such source, an argument for IR text, a profile that cannot be read, or
+            no Graphviz for SVG.
         CaptureError: the program has a graph break.
     """
     if kind == "html":
-        return _page(source, passes, model, arguments)
-    if arguments or model is not None:
-        raise UsageError(f"--arg and --model do not fit --format {kind}", hint="use --format html")
+        recorded = read_profile(profile) if profile is not None else None
+        return _page(source, passes, model, arguments, recorded)
+    if arguments or model is not None or profile is not None:
+        raise UsageError(
+            f"--arg, --model and --profile do not fit --format {kind}", hint="use --format html"
+        )
     module = module_of(source, passes, None)
     if kind == "mermaid":
         return to_mermaid(module)
@@ -59,7 +71,13 @@ def _svg(dot: str) -> str:
     return done.stdout
 
 
-def _page(source: str, passes: str | None, model: str | None, arguments: Sequence[str]) -> str:
+def _page(
+    source: str,
+    passes: str | None,
+    model: str | None,
+    arguments: Sequence[str],
+    profile: Profile | None,
+) -> str:
     path, name = split_source(source)
     given: dict[str, Any] = {}
     lines: Sequence[tuple[int, str]] | None = None
@@ -80,9 +98,21 @@ def _page(source: str, passes: str | None, model: str | None, arguments: Sequenc
         module = capture_programs([program], folder=path.resolve().parent).module
         lines = list(enumerate(read_text(path).splitlines(), 1))
     costing = _Costing(entry, _target(model), given)
-    stages = _stages(module, DEFAULT_PIPELINE if passes is None else passes, costing)
+    took = profile.took() if profile is not None else {}
+    stages = _stages(module, DEFAULT_PIPELINE if passes is None else passes, costing, took)
     shown = lines if lines is not None else source_lines(module)
-    return to_html(f"{source} {entry or ''}".strip(), stages, shown, costing.totals())
+    title, totals = f"{source} {entry or ''}".strip(), costing.totals()
+    if profile is not None:
+        totals += f"; took: {counted(profile.runs, 'run')}, recorded in a profile"
+    return to_html(title, stages, shown, totals, _by_line(took))
+
+
+def _by_line(took: Mapping[Place, str]) -> dict[int, str]:
+    """Return what was taken by line, the places of a line one after another."""
+    made: dict[int, str] = {}
+    for (line, _), text in sorted(took.items()):
+        made[line] = f"{made[line]}; {text}" if line in made else text
+    return made
 
 
 def _target(model: str | None) -> Target | None:
@@ -120,20 +150,27 @@ class _Costing:
         )
 
 
-def _stages(module: Module, passes: str, costing: _Costing) -> list[Stage]:
+def _stages(
+    module: Module, passes: str, costing: _Costing, took: Mapping[Place, str]
+) -> list[Stage]:
     made: list[Module] = []
     result = PassManager.parse(passes).run(module, print_after=lambda _, left: made.append(left))
-    stages = [_stage("captured", "", module, (), costing.of(module))]
+    stages = [_stage("captured", "", module, (), costing.of(module), took)]
     for record, left in zip(result.log, made, strict=True):
         report = costing.of(left)
-        stages.append(_stage(record.name, record.level, left, record.remarks, report))
+        stages.append(_stage(record.name, record.level, left, record.remarks, report, took))
     return stages
 
 
 def _stage(
-    name: str, level: str, module: Module, remarks: Sequence[Remark], report: CostReport | None
+    name: str,
+    level: str,
+    module: Module,
+    remarks: Sequence[Remark],
+    report: CostReport | None,
+    took: Mapping[Place, str],
 ) -> Stage:
-    costs: dict[tuple[int, int], str] = {}
+    costs: dict[Place, str] = {}
     by_line: dict[int, list[str]] = {}
     lines: Mapping[Location | None, Cost] = {} if report is None else report.lines
     for place, cost in lines.items():
@@ -153,5 +190,6 @@ def _stage(
     ]  # fmt: skip
     line_costs = {line: "+".join(counts) for line, counts in by_line.items()}
     return Stage(
-        name=name, module=module, level=level, remarks=told, costs=costs, line_costs=line_costs
-    )
+        name=name, module=module, level=level, remarks=told, costs=costs, line_costs=line_costs,
+        took=took,
+    )  # fmt: skip

@@ -4,7 +4,9 @@
   const data = JSON.parse(document.getElementById("data").textContent);
   const find = (id) => document.getElementById(id);
   const SVG = "http://www.w3.org/2000/svg";
-  const CHAR = 6.7, LINE = 15, PAD = 9;
+  const LINE = 15, PAD = 9;
+  const pen = document.createElement("canvas").getContext("2d");
+  pen.font = "11px ui-monospace, monospace";
   let stage = data.stages.length - 1;
   let isFit = false;
 
@@ -17,26 +19,47 @@
     return node;
   }
 
+  // Where ways meet; what it took is told at the branch itself.
+  function isDot(node) {
+    return node.kind === "merge" && !node.lines.join("").trim();
+  }
+
+  // Some letters are wider than others even in a font that means them to be equal.
+  function widthOf(text) {
+    return Math.ceil(pen.measureText(text).width);
+  }
+
+  // What recorded runs took, in lines that do not make a box much wider.
+  function tookLines(node) {
+    const made = [];
+    for (const part of (node.took || "").split(/[;,] (?!\d{3}\b)/).filter(Boolean)) {
+      const last = made.length ? `${made[made.length - 1]}, ${part}` : "";
+      if (last && last.length <= 38) made[made.length - 1] = last;
+      else made.push(part);
+    }
+    return made;
+  }
+
   function layOut(picture) {
     const graph = new dagre.graphlib.Graph({ compound: true, multigraph: true });
     graph.setGraph({ rankdir: "TB", nodesep: 22, ranksep: 28, marginx: 12, marginy: 12 });
     graph.setDefaultEdgeLabel(() => ({}));
     for (const region of picture.regions) graph.setNode(region.id, { region });
     for (const node of picture.nodes) {
-      const isDot = node.kind === "merge" && !node.lines.length;
-      const longest = Math.max(2, ...node.lines.map((line) => line.length));
-      const lines = node.lines.length + (node.cost ? 1 : 0);
+      const took = tookLines(node);
+      const widths = [...node.lines, ...took, node.cost || ""].map(widthOf);
+      const lines = node.lines.length + (node.cost ? 1 : 0) + took.length;
       graph.setNode(node.id, {
         node,
-        width: isDot ? 12 : Math.max(longest, (node.cost || "").length) * CHAR + 2 * PAD,
-        height: isDot ? 12 : lines * LINE + 2 * PAD - 4,
+        width: isDot(node) ? 12 : Math.max(14, ...widths) + 2 * PAD,
+        height: isDot(node) ? 12 : lines * LINE + 2 * PAD - 4,
       });
     }
     for (const child of [...picture.regions, ...picture.nodes]) {
       if (child.parent) graph.setParent(child.id, child.parent);
     }
     picture.edges.forEach((edge, index) => {
-      const width = edge.label ? edge.label.length * CHAR : 0;
+      const width = edge.label ? widthOf(edge.label) : 0;
       const label = { edge, width, height: edge.label ? LINE : 0, labelpos: "c" };
       // The way back to a loop's start must not turn the drawing upside down.
       if (edge.kind !== "back") graph.setEdge(edge.source, edge.target, label, String(index));
@@ -74,6 +97,9 @@
       class: kind, x: x - width / 2, y: y - height / 2, width, height,
       rx: node.kind === "merge" ? 6 : round,
     });
+    group.addEventListener("click", () => choose(node));
+    group.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(node); });
+    if (isDot(node)) return;
     const left = x - width / 2 + PAD;
     const top = y - height / 2 + PAD + 7;
     node.lines.forEach((line, index) => {
@@ -83,8 +109,10 @@
       const place = { class: "cost", x: left, y: top + node.lines.length * LINE };
       make(group, "text", place, node.cost);
     }
-    group.addEventListener("click", () => choose(node));
-    group.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(node); });
+    const above = node.lines.length + (node.cost ? 1 : 0);
+    tookLines(node).forEach((line, index) => {
+      make(group, "text", { class: "took", x: left, y: top + (above + index) * LINE }, line);
+    });
   }
 
   function draw() {
@@ -198,6 +226,8 @@
     const row = make(find("source"), "div", { class: "line", "data-line": number });
     make(row, "span", { class: "number" }, String(number));
     make(row, "span", { class: "cost", title: "prefill tokens" });
+    const took = data.took[number] || "";
+    make(row, "span", { class: "took", title: took }, took && "\u25cf");
     make(row, "span", {}, text);
     row.addEventListener("click", () => mark(number));
   });
