@@ -123,6 +123,14 @@ def chosen(s, thing: str):
     s += ", as you know. It weighs" + lmc.select("weight", choices=[" a ton", " a gram"])
 
 
+@lmc.function
+def twice(s, thing: str):
+    first, second = s.copy(), s.copy()
+    first += f"A {thing} is" + lmc.gen("it", max_tokens=4, temperature=0)
+    second += f"A {thing} is" + lmc.gen("it", max_tokens=4, temperature=0)
+    return first["it"] + second["it"] + second.text()
+
+
 EXACT: list[tuple[lmc.Program, dict[str, Any]]] = [
     (worked, {"question": "Is it wet?", "examples": []}),
     (worked, {"question": "Is it wet?", "examples": ["Is it dry?", "Is it dark?"]}),
@@ -130,6 +138,7 @@ EXACT: list[tuple[lmc.Program, dict[str, Any]]] = [
     (compared, {"thing": "harbour"}),
     (compared, {"thing": "", "width": 5}),
     (chosen, {"thing": "boat"}),
+    (twice, {"thing": "boat"}),
 ]
 
 
@@ -155,6 +164,12 @@ def test_text_that_is_known_is_counted_exactly(
 def report_of(program: lmc.Program, **args: Any) -> CostReport:
     module = optimise(capture_programs([program]).module)[0]
     return estimate_cost(module, program.name, Oracle().target, args)
+
+
+def test_a_call_that_takes_another_s_answer_costs_nothing() -> None:
+    """What cse found is one call."""
+    report = report_of(twice, thing="boat")
+    assert (report.cold.calls.high, report.cold.decode.high, report.steps) == (1, 4, 4)
 
 
 def test_children_run_at_the_same_time() -> None:

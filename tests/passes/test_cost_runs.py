@@ -19,6 +19,7 @@ from lmc.compiler import capture_programs, optimise
 from lmc.errors import CaptureError
 from lmc.frontend.load import load_module
 from lmc.passes.cost.analysis import CostReport, estimate_cost
+from lmc.passes.pipeline import REGISTRY
 
 SEEDS = range(7, 10)
 """The field's programs run with each of them, so that their branches go several ways."""
@@ -94,6 +95,25 @@ def test_no_run_of_a_random_program_takes_more(tmp_path: Path) -> None:
     """Every figure; what hosts and the model answer is whatever it is."""
     ratios = assert_all_within(random_cases(tmp_path, range(30)))
     assert min(len(found) for found in ratios.values()) >= 5
+
+
+VARIED = ("agents.react", "agents.router", "branching.map_reduce", "shapes.voted")
+"""Branches on choices, nested programs, equal calls in forks."""
+
+
+@pytest.mark.parametrize("name", REGISTRY)
+def test_no_run_takes_more_after_any_pass_alone(name: str) -> None:
+    """Bounds are those of the module that runs, whatever a pass put into it."""
+    cases = []
+    for path in VARIED:
+        program = shapes.program_of(path)
+        made = capture_programs([program])
+        module = optimise(made.module, name)[0]
+        stem, _, short = path.partition(".")
+        args = shapes.module_of(stem).ARGUMENTS[short][-1]
+        report = estimate_cost(module, program.name, oracle_target(), args)
+        cases.append(Case(f"{path} {name}", report, measure(module, program.name, args, made.host)))
+    assert_all_within(cases)
 
 
 @pytest.mark.long
