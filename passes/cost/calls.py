@@ -287,9 +287,28 @@ def _branch_heads(options: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
 def _bounded_score(
     walk: "CostWalk", prompt: AbstractPrompt, choices: Sequence[str], scene: "Scene"
 ) -> Cost:
-    """Count a scoring whose last run of text is not known: where it ends, or by its bytes."""
+    """Count a scoring whose last run of text is not known: by each end that it may have."""
     last: Any = prompt.runs[-1]
-    end = last.parts[-1] if isinstance(last.parts[-1], str) else ""
+    rests = [spellings(last.parts[index + 1 :]) for index in range(len(last.parts))]
+    unknown = next(index for index, rest in enumerate(rests) if rest is not None)
+    ends: Sequence[str] = rests[unknown] or [""]
+    costs: list[Cost] = []
+    computed: list[set[int]] = []
+    for end in ends:
+        parts = (*last.parts[: unknown + 1], end) if end else last.parts[: unknown + 1]
+        way = scene.fork(0)
+        made = replace(prompt, runs=(*prompt.runs[:-1], TextRun(parts)))
+        costs.append(_score_at(walk, made, end, choices, way))
+        computed.append(way.computed.known)
+    scene.computed.known = set.intersection(*computed)
+    return Cost(ONCE, hull(c.prefill for c in costs), Interval(), hull(c.held for c in costs))
+
+
+def _score_at(
+    walk: "CostWalk", prompt: AbstractPrompt, end: str, choices: Sequence[str], scene: "Scene"
+) -> Cost:
+    """Count a scoring behind text of which the end is known: from a certain place, or by bytes."""
+    last: Any = prompt.runs[-1]
     cut = walk.encoder.borders.cut(end)
     if cut < len(end):
         return _score_behind(walk, prompt, end[cut:], choices, scene)

@@ -264,7 +264,7 @@ def _whole_len(piece: bytes) -> int:
     return 0
 
 
-def common_len(rows: Sequence[Sequence[int]]) -> int:
-    """Return how many tokens all rows begin with."""
+def common_len(rows: Sequence[Sequence[object]]) -> int:
+    """Return how many items all rows begin with."""
     size = min(map(len, rows))
     return next((i for i in range(size) if len({row[i] for row in rows}) > 1), size)

@@ -1,9 +1,8 @@
 """What is known after one of several ways was taken."""
 
 from collections.abc import Sequence
-from typing import Any
 
-from lmc.passes.cost.contexts import Computed, Encoder, Gap, Stretch, spellings
+from lmc.passes.cost.contexts import Computed, Encoder, Gap, Stretch, common_len, spellings
 from lmc.passes.cost.intervals import Interval, hull
 from lmc.passes.cost.prompts import AbstractPrompt, Run, TextRun, common_runs
 from lmc.passes.cost.values import (
@@ -103,19 +102,27 @@ def _rest(
     made: tuple[Run, ...] = ()
     if any(length.high for length in lengths):
         made = (Stretch(("join", serials.next()), hull(lengths), hull(prefills), held),)
-    gap = _joined_text(texts, encoder, serials)
-    return made if gap is None else (*made, TextRun((gap,)))
+    if any(texts):
+        made = (*made, _joined_text(texts, encoder, serials, is_alone=not made))
+    return made
 
 
-def _joined_text(runs: Sequence[TextRun | None], encoder: Encoder, serials: Serials) -> Gap | None:
-    if not any(runs):
-        return None
+def _joined_text(
+    runs: Sequence[TextRun | None], encoder: Encoder, serials: Serials, *, is_alone: bool
+) -> TextRun:
+    """Return the text that is one of several; what all begin with stays known.
+
+    That is so only if nothing else stands before it: `is_alone`.
+    """
+    rows = [run.parts if run is not None else () for run in runs]
+    shared = common_len(rows) if is_alone else 0
+    rests = [row[shared:] for row in rows]
     spelled: list[str] | None = []
-    for run in runs:
-        more: Any = spellings(run.parts) if run is not None else [""]
+    for rest in rests:
+        more = spellings(rest)
         spelled = spelled + more if spelled is not None and more is not None else None
-    sizes = [encoder.size_of(run.parts) for run in runs if run is not None]
     texts = tuple(dict.fromkeys(spelled)) if spelled is not None else None
     if texts is not None and len(texts) > MAX_CHOICES:
         texts = None
-    return Gap(serials.next(), max(sizes), texts)
+    size = max(encoder.size_of(rest) for rest in rests if rest)
+    return TextRun((*rows[0][:shared], Gap(serials.next(), size, texts)))

@@ -129,4 +129,4 @@ def test_bounds_are_near_over_500_runs(tmp_path: Path) -> None:
         print(f"{figure}: {median(both):.3f} of {len(both)} runs, "
               f"field {median(found):.3f}, random {median(far[figure]):.3f}")  # fmt: skip
         assert median(both) >= 0.7, figure
-        assert median(far[figure]) >= 0.45, figure
+        assert median(far[figure]) >= 0.3, figure
