@@ -17,7 +17,7 @@ from lmc.ir.types import BOOL, DICT, FLOAT, INT, META, NONE, STATE, TEXT, list_o
 SCALARS = frozenset({TEXT, BOOL, INT, FLOAT, NONE})
 QUIET = frozenset({
     "lm.prompt", "lm.prologue", "lm.begin", "lm.end", "lm.control", "lm.tick", "lm.group",
-    "lm.unordered", "lm.foresee", "lm.again", "lm.text", "lm.messages", "val.const",
+    "lm.unordered", "lm.foresee", "lm.again", "lm.place", "lm.text", "lm.messages", "val.const",
     "val.undefined", "val.list", "val.tuple", "host.pure", "host.matches", "cf.save", "cf.yield",
     "func.return",
 })  # fmt: skip

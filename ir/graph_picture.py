@@ -30,7 +30,7 @@ Source = tuple[Node, bool, str]
 _ROOTS = frozenset({"lm.prompt", "lm.prologue"})
 _APPENDS = frozenset({
     "lm.prompt", "lm.prologue", "lm.extend", "lm.begin", "lm.end", "lm.control", "lm.image",
-    "lm.unordered", "lm.foresee", "lm.set", "lm.tick",
+    "lm.unordered", "lm.foresee", "lm.set", "lm.tick", "lm.place",
 })  # fmt: skip
 _READS = frozenset({"lm.get", "lm.has", "lm.meta", "lm.text", "lm.messages"})
 _STATEFUL: tuple[Type, ...] = (STATE, list_of(STATE))
@@ -155,7 +155,7 @@ class _Drawer:
                 self._op(op)
                 continue
             if op.operands and op.name not in _ROOTS:
-                fed += [value for value in op.operands[1:] if op.name != "lm.tick"]
+                fed += [value for value in op.operands[1:] if op.name != "lm.place"]
             text += self._appended(op)
             self._sources[op.result] = [(node, True, "")]
         node.lines += wrap(text)

@@ -10,7 +10,7 @@ from lmc.ir.interpreter_demand import Traced
 from lmc.ir.interpreter_prompt import NO_CALLS, Calls, Prompt
 from lmc.ir.tries import saved_slots
 
-_PASSING = frozenset({"lm.fork", "lm.group", "lm.tick", "lm.prompt", "lm.prologue"})
+_PASSING = frozenset({"lm.fork", "lm.group", "lm.tick", "lm.place", "lm.prompt", "lm.prologue"})
 """Ops that take a state that has failed without looking at it: for its place, or to hand it on."""
 
 

@@ -135,6 +135,11 @@ def _copied(given: Traced) -> Traced:
     return replace(given, value=copy.deepcopy(given.value), items=items)
 
 
+def _place(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
+    state, place = (operand.value for operand in operands)
+    return [Traced(replace(state, lineage=place.lineage, ordinal=place.ordinal))]
+
+
 def _set(target: Target, op: Op, operands: Sequence[Traced]) -> list[Traced]:
     name = _name(op, operands[2:])
     return [Traced(operands[0].value.set(name, operands[1], None, union(operands[2:])))]
@@ -188,7 +193,7 @@ STATE_OPS: dict[str, Callable[[Target, Op, Sequence[Traced]], list[Traced]]] = {
     "lm.unordered": lambda target, op, operands: [operands[0]],
     "lm.foresee": lambda target, op, operands: [operands[0]],
     "lm.fork": _fork, "lm.group": _group, "lm.join": _join, "lm.tick": _tick, "lm.set": _set,
-    "lm.again": _again,
+    "lm.again": _again, "lm.place": _place,
     "lm.get": _get, "lm.meta": _get, "lm.has": _has, "lm.text": _text, "lm.messages": _text,
 }  # fmt: skip
 """What carries out each op, given its operands."""

@@ -59,12 +59,13 @@ _lm.add(
     "prologue",
     "Made by hoist-prefix: equals lm.prompt followed by the ops that `pieces` lists (['text', t], "
     "['begin', role], ['end', role], ['control', token]). The runtime computes each distinct one "
-    "once per process and pins it. Where pieces were moved ahead of a fork, the first `told` of "
-    "them are the root's own. Its operand is that of lm.prompt.",
+    "once per process and pins it. Where pieces were moved ahead of a fork or loop, the first "
+    "`told` of them are the root's own; streams show these here only with `tells`, else with "
+    "another way on from the root. Its operand is that of lm.prompt.",
     rest=True,
     results=(STATE,),
     required=("pieces",),
-    optional=("told",),
+    optional=("told", "tells"),
 )
 _lm.add(
     "extend",
@@ -202,6 +203,13 @@ _lm.add(
     operands=(STATE, None),
     results=(STATE,),
     required=("mode",),
+)
+_lm.add(
+    "place",
+    "Made by hoist-prefix: `%state, %place`: the first state, with the lineage and ordinal of the "
+    "second, which is the same but for what passes have appended to the first ahead of a loop.",
+    operands=(STATE, STATE),
+    results=(STATE,),
 )
 _lm.add(
     "tick",

@@ -142,6 +142,10 @@ def _particular(module: Module, op: Op) -> Iterator[str]:
             yield from _root(op)
             yield from _pieces(op.attributes["pieces"])
             yield from _natural("told", op.attributes.get("told", 0))
+            if op.attributes.get("tells", True) is not True or (
+                "tells" in op.attributes and "told" not in op.attributes
+            ):
+                yield "tells is true beside told, or not there"
         case "lm.foresee":
             yield from _paths(op.attributes["paths"])
         case "lm.extend" | "lm.begin" | "lm.end" | "lm.control":

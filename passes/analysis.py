@@ -338,7 +338,7 @@ def _look_through(
             return Missing()
         case "lm.extend" | "lm.begin" | "lm.end" | "lm.control" | "lm.tick" | "lm.fork":
             return op.operands[0]
-        case "lm.image" | "lm.unordered" | "lm.foresee":
+        case "lm.image" | "lm.unordered" | "lm.foresee" | "lm.place":
             return op.operands[0]
         case "lm.gen" | "lm.select" | "lm.again" | "lm.set":
             is_dynamic = "name" in op.attributes.get("dynamic", ()) or (  # type: ignore[operator]

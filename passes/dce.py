@@ -26,7 +26,8 @@ CHECKED = frozenset({"lm.extend", "lm.fork", "lm.image"})
 """Ops on states that fail by their second operand alone: a text that is none, a bad count."""
 
 NEVER_FAIL = frozenset({
-    "lm.prompt", "lm.prologue", "lm.tick", "lm.text", "lm.messages", "lm.group", "lm.foresee",
+    "lm.prompt", "lm.prologue", "lm.tick", "lm.place", "lm.text", "lm.messages", "lm.group",
+    "lm.foresee",
     "host.matches", "cf.if", "cf.for", "cf.try", "cf.save",
 })  # fmt: skip
 """Ops, besides total expressions, whose own failure no `cf.try` can see."""

@@ -73,6 +73,8 @@ class _Hoister:
                 moved |= self._hoist_from_children(block, op)
             elif op.name == "cf.if":
                 moved |= self._hoist_from_arms(block, op)
+            elif op.name in ("cf.for", "cf.while"):
+                moved |= self._hoist_from_trips(block, op)
         return moved
 
     # Forks
@@ -197,6 +199,57 @@ class _Hoister:
         self._remarks.fired(f"{_told(head)} moved before the branch", branch)
         return True
 
+    # Loops
+
+    def _hoist_from_trips(self, block: Block, loop: Op) -> bool:
+        """Move before a loop what every trip's children append first to a state it leaves as is.
+
+        The trip's own state stays what it forks: `lm.place` puts the text before it.
+        """
+        body = loop.blocks[0]
+        if body in self._guarded:
+            return False  # a try sees in which order things fail
+        bases = unchanged_states(loop, self._facts)
+        for op in body.ops:
+            head = head_of(op, self._facts) if "hoisted" in op.attributes else None
+            if head is None or not self._may_leave(op, head, body):
+                continue
+            state = op.operands[0]
+            place = self._facts.op_of(state, "lm.place")
+            if state in bases:
+                place = self._new_place(body, op, bases[state])
+            elif place is None or not self._is_of_loop(place, body):
+                continue
+            extended = Value(STATE, place.operands[0].hint)
+            before = append_op(head, place.operands[0], extended, op, hoisted=True)
+            place.operands[0] = extended
+            self._strip(op, head)
+            index = block.ops.index(loop)
+            block.ops[index:index] = before
+            self._remarks.fired(f"{_told(head)} moved before the loop", loop)
+            return True
+        return False
+
+    def _may_leave(self, op: Op, head: Head, body: Block) -> bool:
+        """Whether a head may move; a marker can fail, so it passes nothing that is observed."""
+        return head.kind == "text" or not any(map(is_observed, body.ops[: body.ops.index(op)]))
+
+    def _is_of_loop(self, place: Op, body: Block) -> bool:
+        """Whether an `lm.place` of a trip has one user and goes on from before the loop."""
+        base = place.operands[0]
+        made = {value for op in body.ops for value in op.results}
+        is_before = base not in made and base not in body.arguments
+        return is_before and place in body.ops and self._facts.only_user(place.result) is not None
+
+    def _new_place(self, body: Block, op: Op, base: Value) -> Op:
+        """Let an op of a trip go on from a state before the loop, at its own state's place."""
+        state = op.operands[0]
+        made = Op("lm.place", [base, state], [Value(STATE, state.hint)], {}, [], op.location)
+        body.ops.insert(body.ops.index(op), made)
+        self._facts.add(made, body)
+        op.operands[0] = made.result
+        return made
+
     # Prologues
 
     def make_prologues(self) -> bool:
@@ -264,22 +317,30 @@ class _Hoister:
         ways = [self._head_of_user(block, root, *user) for user in users]
         if len(users) < 2 or not any(ways):
             return False
+        others = [user for (user, _), way in zip(users, ways, strict=True) if way is None]
+        pieces = root.attributes.get("pieces")
+        num_own = len(pieces) if isinstance(pieces, list) else 0
+        # One of the ways tells what the root's own pieces are: one that is its own as well.
+        own = [way for way in ways if way is not None and "hoisted" not in way[0].attributes]
+        is_told = bool(own) or any(user.name not in READS for user in others)
+        if own and others and num_own and all(user.name in READS for user in others):
+            root.attributes["told"] = num_own
         place = block.ops.index(root)
         for way in ways:
             if way is None:
                 continue
             result, attributes = Value(STATE, root.result.hint), copy_attr(root.attributes)
+            tells = attributes.pop("tells", False)
+            if num_own and "hoisted" in way[0].attributes and "told" not in attributes:
+                attributes["told"], tells = num_own, True
+            if tells and not (is_told or others):
+                attributes["tells"], is_told = True, True
             copy = Op(root.name, list(root.operands), [result], attributes, [], root.location)
             way[0].operands[0] = copy.result
             place += 1
             block.ops.insert(place, copy)
-        others = [user for (user, _), way in zip(users, ways, strict=True) if way is None]
         if not others:
             block.ops.remove(root)
-        elif all(user.name in READS for user in others):
-            pieces = root.attributes.get("pieces")
-            if isinstance(pieces, list):
-                root.attributes["told"] = len(pieces)
         return True
 
     def _replace_root(
@@ -288,8 +349,10 @@ class _Hoister:
         pieces: list[list[str]] = [list(piece) for piece in root.attributes.get("pieces", [])]  # type: ignore[union-attr, arg-type]
         attributes: dict[str, Attr] = dict(root.attributes)
         for head, is_hoisted in new:
-            if is_hoisted:
-                attributes.setdefault("told", len(pieces))
+            if is_hoisted and "told" not in attributes:
+                attributes["told"] = len(pieces)
+                if pieces:
+                    attributes["tells"] = True  # this is the only way on from the root
             _add_piece(pieces, head, may_merge=len(pieces) != attributes.get("told"))
         attributes["pieces"] = list(pieces)
         made = Op("lm.prologue", root.operands, [state], attributes, [], root.location)
@@ -345,6 +408,20 @@ def _start_arms(branch: Op, *ops: Op) -> bool:
         not any(is_observed(each) for each in arm.ops[: arm.ops.index(op)])
         for arm, op in zip(branch.blocks, ops, strict=True)
     )
+
+
+def unchanged_states(loop: Op, facts: Facts) -> dict[Value, Value]:
+    """Return the states that a loop carries and only counts calls of, with what they start as."""
+    body, first = loop.blocks[0], loop.name == "cf.for"
+    found: dict[Value, Value] = {}
+    pairs = zip(body.arguments[first:], loop.operands[first:], strict=True)
+    for (argument, start), end in zip(pairs, body.terminator.operands[1:], strict=True):
+        if argument.type == start.type == STATE:
+            while (op := facts.op_of(end, "lm.tick", "lm.fork")) and end is op.results[0]:
+                end = op.operands[0]
+            if end is argument:
+                found[argument] = start
+    return found
 
 
 def joins_added_text(fork: Op, facts: Facts) -> bool:

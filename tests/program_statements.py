@@ -284,6 +284,14 @@ class Statements(Expressions):
             'lmc.gen("w0", max_tokens=4, top_k=1)', 'lmc.select("kind", choices=["yes", "no"])',
             'lmc.gen("n2", type=int, max_tokens=3, temperature=0)', 'lmc.gen("w0", max_tokens=2)',
         )  # fmt: skip
+        if self.chance(0.4):
+            self.put(f"{name} = []")
+            self.put(f"for word in {self.texts(1)}[:3]:")
+            self.put(f"    q = {source.name}.copy()")
+            self.put(f'    q += "Then: " + word + {call}')
+            self.put(f"    {name}.append(q.text()[-4:])")
+            self.put(f"{self.states[0].name} += ' '.join({name})")
+            return
         self.put(f"{name} = {source.name}.fork(2)")
         match self.number(0, 2):
             case 0:

@@ -211,5 +211,5 @@ STATE_RULES: dict[str, Rule] = {
     "lm.end": _marker, "lm.control": _marker, "lm.fork": _fork, "lm.group": _group,
     "lm.join": _join, "lm.tick": _same, "lm.unordered": _same, "lm.foresee": _same,
     "lm.image": _image, "lm.set": _set, "lm.get": _get, "lm.has": _has, "lm.text": _text,
-    "lm.again": _again,
+    "lm.again": _again, "lm.place": _same,
 }  # fmt: skip

@@ -58,14 +58,18 @@ def _open_prologue(task: Task, root: PromptState) -> None:
     state = prologue_state(attributes["pieces"], root)
     ids = tuple(attributes.get("token_ids") or state.stable_context())
     own = prologue_state(attributes["pieces"][: attributes.get("told", 0)], root)
-    untold = replace(state, told_len=own.text_len)
     held_back = len(state.context_ids()) - len(ids) if state.text_len else 0
     run.held_back_tokens = max(run.held_back_tokens, held_back)
 
     def ready(computed: Any) -> None:
         if isinstance(computed, int):
             run.prologue_tokens += computed
-        task.give_one(0, tell(task, state) if "told" not in attributes else untold)
+        if "told" not in attributes:
+            task.give_one(0, tell(task, state))
+            return
+        if "tells" in attributes:
+            tell(task, own)
+        task.give_one(0, replace(state, told_len=own.text_len))
 
     if not ids:
         ready(0)

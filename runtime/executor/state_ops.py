@@ -146,6 +146,20 @@ def tick(task: Task) -> None:
     link(task.handle().content, task.output(0).value.content, task.run.ready, change=counted)
 
 
+def place(task: Task) -> None:
+    """Give the first state, at the place of the second."""
+    origin, where = task.slot(0).origin, task.handle(1)
+
+    def placed(state: PromptState) -> PromptState:
+        lineage, ordinal = where.identity.value
+        return replace(state.needing(origin), lineage=lineage, ordinal=ordinal)
+
+    def known() -> None:
+        link(task.handle().content, task.output(0).value.content, task.run.ready, change=placed)
+
+    task.wait([where.identity], known)
+
+
 def variable_name(task: Task, position: int) -> tuple[str, Origin | None]:
     """Return the name of the variable that a step is about: an attribute or an input."""
     if len(task.step.inputs) <= position:
@@ -267,6 +281,7 @@ STATE_OPERATIONS: dict[str, Operation] = {
     "lm.image": Operation(image, reads=(0,), ticks=0, check=check_image),
     "lm.unordered": Operation(unordered, reads=(0,), ticks=0),
     "lm.tick": Operation(tick, ticks=1),
+    "lm.place": Operation(place, ticks=0),
     "lm.set": Operation(set_variable, reads=(0,), ticks=0, check=check_variable),
     "lm.get": Operation(get_variable, reads=(0,)),
     "lm.meta": Operation(get_variable, reads=(0,)),

@@ -448,7 +448,7 @@ class Task:
 
         `is_fresh` says that nobody can wait for the output yet, so that it may share a slot.
         """
-        source = self.slot(0 if self.step.op != "func.call" else 1)
+        source = self.slot(1 if self.step.op in ("func.call", "lm.place") else 0)
         target = self.frame.registers[self.step.first_state].value
         if target.identity.is_done:
             self._has_identity = True

@@ -205,7 +205,7 @@ class ProgramMaker:
         ]  # fmt: skip
         if depth < 3:
             makers += [self._branch, self._branch, self._loop, self._loop, self._fork, self._fork]
-            makers += [self._while, self._call, self._call, self._twins]
+            makers += [self._while, self._call, self._call, self._twins, self._copies]
         for _ in range(count):
             if self._budget <= 0:
                 return
@@ -540,6 +540,36 @@ class ProgramMaker:
             mode = self._draw.choice(("gather_variable", "concate_and_append"))
             held = b.value("val.list", twins, kind=list_of(STATE))
             scope.states[0] = b.join(scope.states[0], held, mode)
+
+    def _copies(self, b: Builder, scope: Scope, depth: int) -> None:
+        """Fork a state in each trip of a loop that changes nothing of it but the count of calls."""
+        parts = [self._text(b, scope), self._text(b, scope)]
+        items = b.value("val.list", parts, kind=list_of(TEXT))
+        if self._draw.random() < 0.5:
+            items = b.value("val.call", ["ab"], kind=list_of(TEXT), callee="list")
+        base = self._pick(scope.states)
+        body = Block([Value(TEXT, "item"), Value(STATE, "base"), Value(EFFECT), Value(TEXT, "t")])
+        item, state, effect, text = body.arguments
+        nested, inner = Builder(body, location=b.location), scope.inner()
+        inner.effect = effect
+        for _ in range(self._draw.randint(1, 2)):
+            state, children = nested.fork(state, self._draw.randint(1, 2))
+            child = nested.extend(nested.child(children, 0), self._draw.choice(("tip ", "tip abc")))
+            if self._draw.random() < 0.4:
+                child = nested.control(child, "<|m|>")
+            inner.states = [nested.extend(child, item)]
+            self._block(nested, inner, 3, self._draw.randint(0, 2))
+            made = nested.gen(inner.states[0], "v")
+            text = nested.value("val.concat", [text, made.results[1]])
+        if self._draw.random() < 0.2:
+            state = nested.extend(state, "z")
+        nested.yield_(nested.const(True), state, inner.effect, text)
+        init = [items, base, scope.effect, b.const("")]
+        results = [(STATE, "s"), EFFECT, TEXT]
+        done = b.op("cf.for", init, results, blocks=[body]).results
+        scope.effect = done[1]
+        scope.states.append(done[0])
+        scope.texts.append(done[2])
 
     def _child(
         self, b: Builder, scope: Scope, depth: int, children: Value, index: int, common: bool
