@@ -131,8 +131,8 @@ _lm.add(
     "{finish_reason, matched_stop, complete, prompt_tokens, completion_tokens, token_ids, "
     "logprobs, and with log-probabilities those of call_meta} (a list of n for n > 1). Counts one "
     "ordinal of its lineage. `quiet`: streams do not show it, since the prompt goes on without it. "
-    "`expected`: the tokens that a profile expects, and `skeleton`: what the constraint forces (see "
-    "ir.skeleton); they mean nothing. "
+    "`expected`: the tokens that a profile expects, and `skeleton`: what the constraint forces "
+    "(see ir.skeleton); they mean nothing. "
     "`defaults` (made by inline): defaults of the program that it was written in, which stand "
     "before the run's.",
     operands=(STATE,),

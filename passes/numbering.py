@@ -11,6 +11,9 @@ from lmc.passes.analysis import UNSHARED, Facts
 WHOLE = frozenset({TEXT, BOOL, INT, NONE})
 """Types of which equal values cannot be told apart; a float may be nan, which is not itself."""
 
+NOTES = frozenset({"expected", "skeleton"})
+"""Attributes of calls that mean nothing."""
+
 READS = frozenset({"lm.get", "lm.has", "lm.meta", "lm.text"})
 PICKS = frozenset({"val.index", "val.attr", "val.unpack"})
 """Ops that give what they are handed a part of, not something new."""
@@ -132,8 +135,8 @@ class Numbers:
         """Return a key that `lm.gen` or `lm.select` ops share that ask the same."""
         kinds = tuple(value.type for value in op.results)
         given = tuple(map(self.of_value, op.operands[1:]))
-        # What a profile expects means nothing.
-        meant = {key: held for key, held in op.attributes.items() if key != "expected"}
+        # Notes of other passes mean nothing.
+        meant = {key: held for key, held in op.attributes.items() if key not in NOTES}
         attributes = repr(sorted(meant.items()))
         return op.name, self.of_state(op.operands[0]), attributes, kinds, given
 
