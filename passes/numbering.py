@@ -111,7 +111,7 @@ class Numbers:
             case "lm.begin" | "lm.end" | "lm.control" | "lm.unordered":
                 word = op.attributes[_WORDS[op.name]]
                 self.contexts[op.result] = self._after(op.operands[0], op.name, word)  # type: ignore[arg-type]
-            case "lm.tick" | "lm.set" | "lm.fork" | "lm.place":
+            case "lm.tick" | "lm.set" | "lm.fork" | "lm.place" | "lm.foresee":
                 self.contexts[op.results[0]] = self.of_state(op.operands[0])
             case "lm.again":
                 self.contexts[op.results[0]] = self.of_state(op.operands[1])
