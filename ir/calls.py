@@ -63,6 +63,28 @@ class Constraint:
     source: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallHint:
+    """What is known of a call's place in its program. It never changes an answer.
+
+    Attributes:
+        run: number of the run that asks, unique in the process.
+        program: the program's name; runs of one program are alike.
+        before: number of the call whose result the context continues; 0 for none.
+        number: number of this call; later ones name it as `before`.
+        context: whether a later call continues the context other than through this call's
+            result: "last" for none, "more" for one, "unknown".
+        result: whether a later call continues the result: "none", "more", "unknown".
+    """
+
+    run: int
+    program: str = ""
+    before: int = 0
+    number: int = 0
+    context: Literal["last", "more", "unknown"] = "unknown"
+    result: Literal["none", "more", "unknown"] = "unknown"
+
+
 @dataclass(frozen=True, slots=True)
 class GenCall:
     """One generation: continue `context` under `params` and `constraint`.
@@ -76,6 +98,7 @@ class GenCall:
     constraint: Constraint | None = None
     key: int = 0
     site: str = field(default="", compare=False)
+    hint: CallHint | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +108,7 @@ class ScoreCall:
     context: tuple[int, ...]
     options: tuple[tuple[int, ...], ...]
     site: str = field(default="", compare=False)
+    hint: CallHint | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

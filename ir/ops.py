@@ -133,24 +133,27 @@ _lm.add(
     "ordinal of its lineage. `quiet`: streams do not show it, since the prompt goes on without it. "
     "`expected`: the tokens that a profile expects, and `skeleton`: what the constraint forces "
     "(see ir.skeleton); they mean nothing. "
+    "`liveness`: {context: last, more or unknown, result: none, more or unknown}, whether other "
+    "calls continue the prompt before and after, as the pass of that name found; means nothing. "
     "`defaults` (made by inline): defaults of the program that it was written in, which stand "
     "before the run's.",
     operands=(STATE,),
     rest=True,
     results=(STATE, None, META),
     required=("params", "dynamic"),
-    optional=("name", "quiet", "expected", "defaults", "skeleton"),
+    optional=("name", "quiet", "expected", "defaults", "skeleton", "liveness"),
 )
 _lm.add(
     "select",
     "Choose the likeliest of a list of strings (second operand) by `params` choices_method "
     "(default token_length_normalized), first wins ties. The text is appended as text. Meta: "
-    "{choices, scores, logprobs, finish_reason, ...}, see call_meta. Counts one ordinal.",
+    "{choices, scores, logprobs, finish_reason, ...}, see call_meta. Counts one ordinal. "
+    "`liveness` as in gen.",
     operands=(STATE, None),
     rest=True,
     results=(STATE, TEXT, META),
     required=("params", "dynamic"),
-    optional=("name",),
+    optional=("name", "liveness"),
 )
 _lm.add(
     "again",

@@ -153,6 +153,9 @@ class Backend(Protocol):
     Every submitted call ends in exactly one `on_done`, from any thread. `on_text` gets the
     text of a generation piece by piece, never half a character, never a part of a stop
     string; the pieces join to the result's text. Those that are `TextPiece`s tell their tokens.
+
+    A backend that uses hints (`lmc.ir.calls.CallHint`) has a method `end_run(run: int)`, told
+    once a run asks nothing more, and `submit_hinted_prefill(hint, context, on_done)`.
     """
 
     @property

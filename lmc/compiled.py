@@ -1,7 +1,7 @@
 """CompiledProgram: what compiling gives; runs, saves to an artifact, loads from one."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -12,11 +12,11 @@ from lmc.codegen.media import refuse_constant_files
 from lmc.codegen.plan import Plan
 from lmc.codegen.requirements import host_params, misfits, params_text
 from lmc.codegen.signature import signature_of
-from lmc.errors import CompileError, PrefixKvWarning, RunError, UsageError
+from lmc.errors import CompileError, LmcError, PrefixKvWarning, RunError, UsageError
 from lmc.ir.core import Module
 from lmc.ir.value_types import find_class
 from lmc.program import user_level
-from lmc.running import Runnable
+from lmc.running import BatchItem, Runnable
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lmc.ir.target import Backend, Target
     from lmc.pool_check import PoolCheck
     from lmc.runtime.executor import Executor, Switches
+    from lmc.runtime.executor.batch_plan import BatchPlan
     from lmc.runtime.executor.runner import Runner
 
     R = typing_extensions.TypeVar("R", default=Any)
@@ -218,6 +219,39 @@ class CompiledProgram(Runnable[R], Generic[R]):
                         hint="define it at the top of a module, under its own name",
                         location=op.location,
                     )
+
+    def plan_batch(
+        self, batch: "Iterable[BatchItem]", *, target: "Target | None" = None, **defaults: Any
+    ) -> "BatchPlan":
+        """Return what the runs of a batch ask before any generation, and what they share.
+
+        No weights are loaded and no host function is called.
+
+        Args:
+            batch: arguments as `run_batch` takes them.
+            target: what to plan for; by default what the program was compiled for.
+            defaults: decode parameters of the batch.
+
+        Raises:
+            UsageError: arguments or parameters do not fit.
+        """
+        from lmc.runtime.executor.batch_plan import plan_batch
+
+        chosen, plan = target or self.target, self.plan
+        if chosen is None:
+            raise UsageError(
+                f"'{self.name}' was loaded from an artifact, which holds no tokenizer",
+                hint="give target=lmc.open_backend(...).target",
+            )
+        if plan.target_fingerprint != chosen.fingerprint:
+            plan = lower(self.module, chosen)
+        bound: list[dict[str, Any]] = []
+        for number, item in enumerate(batch):
+            found = self._bind_item(number, item)
+            if isinstance(found, LmcError):
+                raise found
+            bound.append(found)
+        return plan_batch(plan, self.name, chosen, bound, defaults)
 
     def _runner(self, options: dict[str, Any]) -> "Runner":
         from lmc.backends import resolve_backend

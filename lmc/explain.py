@@ -5,13 +5,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmc.arguments import argument_sets, parse_argument
 from lmc.backends import open_target
+from lmc.codegen.lower import lower
 from lmc.compiled import CompiledProgram, load
 from lmc.compiler import capture_programs, optimise
 from lmc.errors import UsageError
+from lmc.ir.core import Module
 from lmc.ir.location import Location
 from lmc.ir.target import Target
 from lmc.model_shape import kv_bytes_per_token
@@ -22,6 +24,9 @@ from lmc.passes.cost.sharing import Blocked, Saving, saving_of
 from lmc.passes.cost.tally import Cost
 from lmc.program import Program
 from lmc.sources import find_program, is_artifact, split_source
+
+if TYPE_CHECKING:
+    from lmc.runtime.executor.batch_plan import BatchPlan
 
 MIN_BLOCKED = 8
 """Constant tokens behind an argument that are worth a hint."""
@@ -66,6 +71,7 @@ class Explanation:
         hints: what could be shared.
         token_bytes: bytes of a token's keys and values, None for the oracle.
         dtype: in which they are kept.
+        batch: what the runs of a batch share before any generation.
     """
 
     program: str
@@ -76,6 +82,7 @@ class Explanation:
     hints: tuple[Hint, ...]
     token_bytes: int | None
     dtype: str
+    batch: "BatchPlan | None" = None
 
     def __str__(self) -> str:
         return "\n".join([*self._head(), "", *self._lines(), *self._constraints(), *self._ends()])
@@ -94,6 +101,8 @@ class Explanation:
         ]
         for label, bounds, note in rows:
             yield f"  {label:<15}{bounds!s:>16}  {note}".rstrip()
+        if self.batch is not None:
+            yield str(self.batch)
 
     def _memory(self) -> str:
         if self.token_bytes is None or not math.isfinite(self.report.peak_tokens):
@@ -157,6 +166,7 @@ class Explanation:
             "figures": figures,
             "lines": lines,
             "constraints": [_constraint(*item) for item in self.report.constraints.items()],
+            "batch": None if self.batch is None else self.batch.as_data(),
             "hints": [_hint(hint) for hint in self.hints],
             "unbounded": [{"at": str(at), "why": why} for at, why in report.unbounded.items()],
         }
@@ -213,7 +223,17 @@ def explain_source(
     return Explanation(
         found.name, target, report, frozenset(longest), len(batch), hints,
         kv_bytes_per_token(model, dtype), dtype,
+        None if rows is None else _batch_plan(module, found, target, batch),
     )  # fmt: skip
+
+
+def _batch_plan(
+    module: Module, found: Program | CompiledProgram, target: Target, batch: Sequence[Any]
+) -> "BatchPlan":
+    """Return what the runs of a batch ask before any generation."""
+    from lmc.runtime.executor.batch_plan import plan_batch
+
+    return plan_batch(lower(module, target), found.name, target, batch)
 
 
 def _common(batch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

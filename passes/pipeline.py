@@ -28,12 +28,13 @@ REGISTRY: dict[str, tuple[str, str]] = {
     "batch-forks": ("lmc.passes.batch_forks", "BatchForksPass"),
     "jump-forward": ("lmc.passes.jump_forward", "JumpForwardPass"),
     "speculate": ("lmc.passes.speculate", "SpeculatePass"),
+    "liveness": ("lmc.passes.liveness", "LivenessPass"),
 }
 """Module and class of every pass by its name; a pass is imported when it is asked for."""
 
 DEFAULT_PIPELINE = (
     "fold,unroll,fold,inline,fold,unroll,fold,dce,reorder,cse,fold,hoist-prefix,fold,batch-forks,"
-    "jump-forward,speculate,dce"
+    "jump-forward,speculate,liveness,dce"
 )
 """What `lmc compile` runs: exact passes, and `reorder` where the author has marked that."""
 

@@ -62,6 +62,7 @@ class PromptState:
         turns: the turns in the order in which they were opened.
         fork_point: what the state had when it was forked.
         pin: what keeps its context computed until its next call; opaque here.
+        live: number of the call whose result the context continues; 0 for none.
         text_origin: the calls that the text rests on.
         name_origin: the calls that decide which variables there are.
         names: the calls that decide that a variable is the one set last under its name.
@@ -83,6 +84,7 @@ class PromptState:
     turns: tuple[Turn, ...] = ()
     fork_point: ForkPoint = NO_FORK
     pin: Any = None
+    live: int = 0
     text_origin: Origin | None = None
     name_origin: Origin | None = None
     names: dict[str, Origin | None] = field(default_factory=dict)
@@ -357,6 +359,10 @@ class PromptState:
     def pinned(self, pin: Any) -> "PromptState":
         """Return the state with a pin."""
         return replace(self, pin=pin)
+
+    def living(self, number: int) -> "PromptState":
+        """Return the state as what a call of that number left."""
+        return replace(self, live=number)
 
     def told(self) -> "PromptState":
         """Return the state, a listener having been told all of its text."""

@@ -54,6 +54,11 @@ class PrefixCache:
         return self.pool.num_free + self.tree.evictable_len
 
     @property
+    def spare(self) -> int:
+        """Slots that `alloc` can give without evicting what a call to come is known to need."""
+        return self.available - self.tree.held_len
+
+    @property
     def num_pins(self) -> int:
         """Pins that are held."""
         return len(self._pins)
@@ -66,6 +71,10 @@ class PrefixCache:
     def match_len(self, token_ids: TokenArray) -> int:
         """Return how many leading tokens are cached; changes nothing."""
         return self.tree.match_len(token_ids)
+
+    def find(self, token_ids: TokenArray) -> RadixNode:
+        """Return the node that ends the longest cached prefix; counts as no use of it."""
+        return self.tree.find(token_ids)[0]
 
     def match_and_lock(self, token_ids: TokenArray) -> tuple[CacheHandle, SlotArray]:
         """Lock the longest cached prefix; return its handle and its slots."""

@@ -1,8 +1,12 @@
 """Which waiting sequence may start next: a pure decision, without tensors or clock.
 
-Order: preempted sequences first (by arrival), then longest cached prefix first, with ageing:
-every step of waiting counts like `AGEING_TOKENS` cached tokens, so nobody waits for ever. A
-sequence waits for a *leader*: one that is just prefilling more of the same prefix than the
+Order: preempted sequences first (by arrival); then those that waited for long; then those of
+runs that have begun, the earliest run first; then new ones. Among equals the longest cached
+prefix goes first, with ageing: every step of waiting counts like `AGEING_TOKENS` cached tokens.
+Equals in that too go in the order of their tokens, which is a walk through the trie of their
+contexts, depth first.
+
+A sequence waits for a *leader*: one that is just prefilling more of the same prefix than the
 tree holds now. It starts once the leader has put that prefix into the tree, so a prefix that
 many sequences share is computed once, also when all arrive together on an empty cache.
 
@@ -14,17 +18,18 @@ from itertools import islice
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
 from lmc.runtime.cache.radix_tree import common_len
+from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.policy import OrderKind
 from lmc.runtime.engine.sequence import Sequence
 
 AGEING_TOKENS = 16
 """Cached tokens that one step of waiting is worth in the order of admission."""
 
-WINDOW = 128
+WINDOW = 256
 """How many of the oldest waiting sequences are ordered by prefix (matching costs time)."""
 
-PATIENCE = 1024
-"""Steps after which a sequence goes before all that came later, in a random order."""
+PATIENCE = 4096
+"""Steps after which a sequence goes before all that came later."""
 
 
 class WaitingQueue:
@@ -32,11 +37,13 @@ class WaitingQueue:
 
     Args:
         cache: tells how much of a sequence is cached.
+        foresight: tells which runs have begun.
         order: how the sequences are served.
     """
 
-    def __init__(self, cache: PrefixCache, order: OrderKind = "plan") -> None:
+    def __init__(self, cache: PrefixCache, foresight: Foresight, order: OrderKind = "plan") -> None:
         self._cache = cache
+        self._foresight = foresight
         self._order = order
         self._fresh: dict[int, Sequence] = {}
         self._preempted: dict[int, Sequence] = {}
@@ -67,19 +74,22 @@ class WaitingQueue:
         window = list(islice(self._fresh.values(), WINDOW))
         match self._order:
             case "plan":
-                window.sort(key=self._rank)
+                window.sort(key=lambda seq: self._rank(seq, step))
             case "random":
                 window.sort(key=lambda seq: _shuffled(seq, step))
             case "arrival":
                 pass  # a dict keeps them so
         return urgent + window
 
-    def _rank(self, seq: Sequence) -> tuple[int, int]:
-        """Sort key: cached prefix against time of arrival; smaller starts earlier.
+    def _rank(self, seq: Sequence, step: int) -> tuple[bool, int, int, bytes, int]:
+        """Sort key: long waits, earlier runs, cached prefix against time of arrival, the trie.
 
         All waiting sequences age alike, so the step of arrival stands for the age.
         """
-        return AGEING_TOKENS * seq.arrival_step - self.matched_len(seq), seq.serial
+        if _is_old(seq, step):
+            return False, seq.serial, 0, b"", 0
+        prefix = AGEING_TOKENS * seq.arrival_step - self.matched_len(seq)
+        return True, self._foresight.place(seq), prefix, seq.order_key, seq.serial
 
     def matched_len(self, seq: Sequence) -> int:
         """Return how much of `seq` is cached now; kept until the tree changes."""
@@ -100,9 +110,13 @@ class WaitingQueue:
         return max(0, longest - self.matched_len(seq))
 
 
+def _is_old(seq: Sequence, step: int) -> bool:
+    return step - seq.arrival_step > PATIENCE
+
+
 def _shuffled(seq: Sequence, step: int) -> tuple[bool, int]:
     """Sort key of the random order: those that waited for long, then by a hash."""
-    if step - seq.arrival_step > PATIENCE:
+    if _is_old(seq, step):
         return False, seq.serial
     mixed = (seq.serial * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     mixed = ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF

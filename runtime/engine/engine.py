@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from lmc.errors import Cancelled, EngineError
-from lmc.ir.calls import Constraint, GenCall, ScoreCall
+from lmc.ir.calls import CallHint, Constraint, GenCall, ScoreCall
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.constraint.cache import ConstraintCache
 from lmc.runtime.engine.core import EngineCore
@@ -160,8 +160,26 @@ class Engine(ServerNames):
 
         That of a `guess` is computed when there is room, not pinned, and given when adopted.
         """
+        return self._prefill(context, on_done, guess=guess)
+
+    def submit_hinted_prefill(
+        self, hint: CallHint, context: tuple[int, ...], on_done: OnPrefill
+    ) -> CallTicket:
+        """As `submit_prefill`, for a run that alone needs the prefix."""
+        return self._prefill(context, on_done, hint=hint)
+
+    def _prefill(
+        self,
+        context: tuple[int, ...],
+        on_done: OnPrefill,
+        *,
+        guess: Guess | None = None,
+        hint: CallHint | None = None,
+    ) -> CallTicket:
         try:
-            request = Prefilling(context, on_done, unpin=self._unpin, vocab_size=self._vocab_size)
+            request = Prefilling(
+                context, on_done, unpin=self._unpin, vocab_size=self._vocab_size, hint=hint
+            )
         except EngineError as error:
             return self._refuse(on_done, error)
         self._note_guess(request, guess)
@@ -224,6 +242,10 @@ class Engine(ServerNames):
         token_ids = np.array(context, dtype=np.int32)
         self._post(lambda: self._core.place_kv(token_ids, start, data))
         return self.submit_prefill(context, on_done)
+
+    def end_run(self, run: int) -> None:
+        """Take note that a run (CallHint.run) asks nothing more; what it kept may go."""
+        self._discard(lambda: self._core.scheduler.end_run(run))
 
     # -- more --------------------------------------------------------------------------------
 

@@ -302,9 +302,15 @@ class Generation(Request):
         tokens = np.concatenate([self._context, np.array(self._output, dtype=np.int32)])
         max_len = len(self._context) + max(0, self.call.params.max_tokens - 1)
         seq = Sequence(
-            core.next_serial(), tokens, max_len=max_len, logits_from=0, owner=self,
+            core.next_serial(),
+            tokens,
+            max_len=max_len,
+            logits_from=0,
+            owner=self,
             guess=self.guess,
-        )  # fmt: skip
+            hint=self.call.hint,
+            context_len=len(self._context),
+        )
         self.sequences.append(seq)
         self._set_goal(seq)
         return seq

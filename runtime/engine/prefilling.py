@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from lmc.ir.calls import CallHint
 from lmc.ir.target import OnPrefill
 from lmc.runtime.engine.request import Core, LogitRows, Request, context_array
 from lmc.runtime.engine.sequence import Sequence
@@ -34,6 +35,7 @@ class Prefilling(Request):
         on_done: gets a PinnedPrefix.
         unpin: gives a pin back, from any thread.
         vocab_size: width of the model's embedding.
+        hint: what is known of its place in a program.
     """
 
     def __init__(
@@ -43,10 +45,12 @@ class Prefilling(Request):
         *,
         unpin: Callable[[int], None],
         vocab_size: int,
+        hint: CallHint | None = None,
     ) -> None:
         super().__init__(on_done)
         self._context = context_array(context, vocab_size)
         self._unpin = unpin
+        self._hint = hint
 
     def start(self, core: Core) -> None:
         """Queue the prefix; nothing to do for an empty one."""
@@ -55,9 +59,14 @@ class Prefilling(Request):
             self.deliver(core, PinnedPrefix(0, _release_nothing))
             return
         seq = Sequence(
-            core.next_serial(), self._context, max_len=size, logits_from=size, owner=self,
+            core.next_serial(),
+            self._context,
+            max_len=size,
+            logits_from=size,
+            owner=self,
             guess=self.guess,
-        )  # fmt: skip
+            hint=self._hint,
+        )
         self.sequences.append(seq)
         core.add(seq)
 

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from lmc.errors import EngineError
 from lmc.runtime.cache.prefix_cache import CacheHandle, PrefixCache
 from lmc.runtime.engine.admission import WaitingQueue
+from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.guesses import Guesses
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.sequence import Sequence, SequenceState
@@ -126,12 +127,14 @@ class Scheduler:
         max_running: int = 64,
         policy: Policy | None = None,
     ) -> None:
+        policy = policy or Policy()
         self.cache = cache
+        self.foresight = Foresight(cache, is_on=policy.eviction == "plan")
         self.page_table = page_table
         self.token_budget = token_budget
         self.max_running = min(max_running, page_table.shape[0])
         self.max_logits = max_running + 64
-        self.waiting = WaitingQueue(cache, (policy or Policy()).order)
+        self.waiting = WaitingQueue(cache, self.foresight, policy.order)
         self.running: list[Sequence] = []
         self.guesses = Guesses(cache, self.waiting)
         self.num_preemptions = 0
@@ -166,8 +169,10 @@ class Scheduler:
         seq.arrival_step = self.step
         if seq.guess is not None and seq.guess.is_open:
             self.guesses.add(seq)
-        else:
-            self.waiting.add(seq)
+            return
+        self.foresight.submitted(seq)
+        self.waiting.add(seq)
+        self.foresight.hold_waiting([seq])
 
     def finish(self, seq: Sequence, *, keep_cache: bool = True) -> None:
         """End a sequence in whatever state; it owns nothing afterwards.
@@ -177,18 +182,30 @@ class Scheduler:
         """
         if seq.state is SequenceState.RUNNING:
             keep_cache = keep_cache and not (seq.guess is not None and seq.guess.is_dropped)
-            self.cache.release(self._withdraw(seq, keep_cache=keep_cache))
+            length = seq.cached_len
+            handle = self._withdraw(seq, keep_cache=keep_cache)
+            self.cache.release(handle)
+            if keep_cache:
+                self.foresight.ended(seq, handle.node, length)
         elif seq.state is SequenceState.WAITING:
             (self.guesses if seq.is_guess else self.waiting).remove(seq)
+            self.foresight.forget_waiting(seq)
         else:
             return
         seq.reset(SequenceState.FINISHED)
 
     def finish_pinned(self, seq: Sequence) -> int:
         """End a running sequence and pin what it computed; return the pin's number."""
-        pin = self.cache.pin(self._withdraw(seq, keep_cache=True))
+        length = seq.cached_len
+        handle = self._withdraw(seq, keep_cache=True)
+        self.foresight.ended(seq, handle.node, length)
+        pin = self.cache.pin(handle)
         seq.reset(SequenceState.FINISHED)
         return pin
+
+    def end_run(self, run: int) -> None:
+        """Take note that a run asks nothing more."""
+        self.foresight.run_ended(run)
 
     # -- steps -----------------------------------------------------------------------------
 
@@ -265,7 +282,9 @@ class Scheduler:
         if len(self.waiting) == 0 or not self._has_place(draft):
             return ready
         prefilling = [seq for seq in self.running if seq.is_prefilling]
-        for seq in self.waiting.ordered(self.step):
+        order = self.waiting.ordered(self.step)
+        self.foresight.hold_waiting(order)
+        for seq in order:
             if not self._has_place(draft):
                 break
             if self.waiting.must_wait(seq, prefilling):
@@ -288,12 +307,11 @@ class Scheduler:
         """Move a sequence from waiting to running if the pool has room for it."""
         handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from])
         need = seq.goal_len - handle.length + _growth(seq)
-        while self.cache.available - self._reserved() < need or not self._free_rows:
-            if self._drop_guess():
-                continue
-            if not self._free_rows or self.running or not self.cache.drop_oldest_pin():
+        while not self._free_rows or not self._has_room(seq, need):
+            if not self._drop_guess():
                 self.cache.release(handle)
                 return False
+        self.foresight.started(seq, handle.length)
         self.waiting.remove(seq)
         self._place(seq, handle, slots)
         insort(self.running, seq, key=lambda other: other.serial)
@@ -304,7 +322,7 @@ class Scheduler:
         seq.state = SequenceState.RUNNING
         seq.handle, seq.row = handle, heapq.heappop(self._free_rows)
         self.page_table[seq.row, : handle.length] = slots
-        seq.cached_len = seq.alloc_len = handle.length
+        seq.cached_len = seq.alloc_len = seq.started_len = handle.length
         seq.prefill_len = seq.goal_len
         if seq.first_cached_len < 0:
             seq.first_cached_len = handle.length
@@ -347,6 +365,21 @@ class Scheduler:
 
         return self.guesses.drop_one(release)
 
+    def _has_room(self, seq: Sequence, need: int) -> bool:
+        """Whether a sequence that needs so many slots may start.
+
+        Beside others it may take only what no call to come is known to need, and what leaves
+        room for earlier runs. Alone it may take everything: guesses first, pins at last.
+        """
+        free = self.cache.spare if self.foresight.is_on else self.cache.available
+        if self.running:
+            most = need + seq.max_len - seq.goal_len - _growth(seq)
+            return free - self._reserved() >= self.foresight.claim(seq, need, most)
+        while self.cache.available < need:
+            if not self._drop_guess() and not self.cache.drop_oldest_pin():
+                return False
+        return True
+
     def _reserved(self) -> int:
         """Slots that the running sequences will need soon."""
         return sum(seq.extend_len + _growth(seq) for seq in self.running)
@@ -358,11 +391,14 @@ class Scheduler:
     # -- memory ----------------------------------------------------------------------------
 
     def _make_room(self) -> None:
-        """Drop a guess, else preempt the youngest sequence; the last one gets the pins' memory."""
+        """Drop a guess, else preempt the youngest sequence; the last one gets the pins' memory.
+
+        Of several runs the one that began last loses its youngest.
+        """
         if self._drop_guess():
             return
         if len(self.running) > 1:
-            self._preempt(self.running[-1])
+            self._preempt(max(self.running, key=lambda s: (self.foresight.place(s), s.serial)))
         elif not self.cache.drop_oldest_pin():
             raise RuntimeError("a lone sequence does not fit a pool that it was checked against")
 
@@ -373,6 +409,7 @@ class Scheduler:
         seq.num_preemptions += 1
         self.num_preemptions += 1
         self.waiting.add_preempted(seq)
+        self.foresight.hold_waiting([seq])
 
     def _withdraw(self, seq: Sequence, *, keep_cache: bool) -> CacheHandle:
         """Take a running sequence's row and own slots back; return its locked path."""
@@ -383,6 +420,7 @@ class Scheduler:
         own = self.page_table[seq.row, handle.length : seq.alloc_len]
         self.cache.free(own.copy())
         (self.guesses if seq.is_guess else self.running).remove(seq)
+        self.foresight.stopped(seq, seq.started_len)
         heapq.heappush(self._free_rows, seq.row)
         return handle
 

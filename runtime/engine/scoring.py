@@ -122,6 +122,8 @@ class Scoring(Request):
             max_len=len(tokens),
             logits_from=len(self._context) - 1 + branch.first_row,
             owner=self,
+            hint=self.call.hint,
+            context_len=len(self._context),
         )
 
     def _deliver(self, core: Core) -> None:

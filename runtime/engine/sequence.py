@@ -14,6 +14,7 @@ import enum
 import numpy as np
 from numpy.typing import NDArray
 
+from lmc.ir.calls import CallHint
 from lmc.runtime.cache.prefix_cache import CacheHandle
 from lmc.runtime.guess import Guess
 
@@ -40,6 +41,8 @@ class Sequence:
         owner: whom the engine tells about this sequence; opaque here.
         guess: the guess that it works for, if it does. `is_guess` says that the scheduler
             treats it as one.
+        hint: what is known of its call's place in a program.
+        context_len: tokens of the call's context; by default all that are known.
     """
 
     __slots__ = (
@@ -48,21 +51,25 @@ class Sequence:
         "arrival_step",
         "cached_len",
         "common_lens",
+        "context_len",
         "epoch",
         "first_cached_len",
         "goal_len",
         "guess",
         "handle",
         "is_guess",
+        "hint",
         "logits_from",
         "match_version",
         "matched_len",
         "max_len",
         "num_preemptions",
+        "order_key",
         "owner",
         "prefill_len",
         "row",
         "serial",
+        "started_len",
         "state",
         "total_len",
     )
@@ -76,11 +83,15 @@ class Sequence:
         logits_from: int,
         owner: object = None,
         guess: Guess | None = None,
+        hint: CallHint | None = None,
+        context_len: int | None = None,
     ) -> None:
         self.serial = serial
         self.guess = guess
         self.is_guess = False
         self.owner = owner
+        self.hint = hint
+        self.context_len = len(token_ids) if context_len is None else context_len
         self.max_len = max_len
         self.logits_from = logits_from
         self._buffer: TokenArray = np.empty(len(token_ids) + 64, dtype=np.int32)
@@ -94,8 +105,9 @@ class Sequence:
         self.first_cached_len = -1
         self.matched_len = 0
         self.match_version = -1
+        self.order_key = self.token_ids.astype(">i4").tobytes()
         self.common_lens: dict[tuple[int, int], int] = {}
-        self.cached_len = self.alloc_len = self.prefill_len = 0
+        self.cached_len = self.alloc_len = self.prefill_len = self.started_len = 0
         self.row = -1
         self.handle: CacheHandle | None = None
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from typing import Any
@@ -115,7 +116,11 @@ def _speaker(
 def gen_calls(task: Task, state: PromptState, params: GenParams) -> list[GenCall]:
     """Return one call per sample."""
     run, site = task.run, site_of(task, params.name)
-    return calls_on(state, params, seed=run.seed, instance=run.instance, site=site)
+    calls = calls_on(state, params, seed=run.seed, instance=run.instance, site=site)
+    liveness = task.step.attributes.get("liveness")
+    first = run.hint(state.live, liveness)
+    others = replace(first, result="none" if liveness else "unknown")
+    return [replace(call, hint=others if i else first) for i, call in enumerate(calls)]
 
 
 def give_gen(
@@ -144,6 +149,8 @@ def give_gen(
     for told in untold:
         task.tell(told)
     after = state.generated(results[0], origins[0]).tick().unpinned().told()
+    if calls[0].hint is not None:
+        after = after.living(calls[0].hint.number)
     if params.name is not None:
         after = after.set(params.name, value, origin, meta=meta).naming(name_origin(task))
         lineage = state.lineage
@@ -213,7 +220,8 @@ def select(task: Task) -> None:
         give_select(task, state, name, choices, method, [], [])
         return
     site = site_of(task, name)
-    calls = [ScoreCall(*state.option_ids(choices), site)]
+    hint = task.run.hint(state.live, task.step.attributes.get("liveness"))
+    calls = [ScoreCall(*state.option_ids(choices), site, hint)]
     if method == "unconditional_likelihood_normalized":
         tokenizer = task.run.backend.target.tokenizer
         alone = tuple(tuple(tokenizer.encode(choice, first=True)) for choice in choices)
@@ -264,6 +272,8 @@ def give_select(
     if results and state.pin is not None:
         state.pin.used()
         after = after.unpinned()
+    if calls and calls[0].hint is not None:
+        after = after.living(calls[0].hint.number)
     if name is not None:
         after = after.set(name, chosen, origin, meta=meta).naming(name_origin(task))
     task.tell(partial(task.run.emit, "select", name, chosen, state.lineage))

@@ -117,9 +117,11 @@ class PlanRunner(Runner):
             self._check(args, scope.defaults)
 
         def make_run(loop: Loop) -> Run:
-            return Run(
+            run = Run(
                 loop, executor.backend, executor.code, executor.host, instance, executor.switches
             )
+            run.program = f"{executor.plan.name}:{function.name}"
+            return run
 
         def open_entry(run: Run) -> Sequence[Slot]:
             arguments = [known(None), *map(known, values)]

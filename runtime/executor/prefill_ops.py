@@ -108,7 +108,12 @@ def _prefill(task: Task, parent: StateHandle, children: Sequence[StateHandle]) -
             task.run.pins.append(pin)
         _give_children(task, children, pin)
 
-    task.run.begin(partial(task.run.backend.submit_prefill, ids), ready)
+    run = task.run
+    submit = run.backend.submit_prefill
+    hinted = getattr(run.backend, "submit_hinted_prefill", None)
+    if hinted is not None:
+        submit = partial(hinted, replace(run.hint(parent.content.value.live), number=0))
+    run.begin(partial(submit, ids), ready)
 
 
 def _give_children(task: Task, children: Sequence[StateHandle], pin: GroupPin | None) -> None:

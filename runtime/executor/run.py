@@ -2,14 +2,14 @@
 
 import itertools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING, Any
 
 from lmc.errors import Cancelled, LmcError, RunError
-from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall
+from lmc.ir.calls import CallHint, CallUsage, GenCall, GenResult, ScoreCall
 from lmc.ir.target import Backend
 from lmc.runtime.executor.code import CodeStep, PlanCode
 from lmc.runtime.executor.frontier import Frontier
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 HOST = object()
 """Stands among the open calls for a host function."""
+
+_run_numbers = itertools.count(1)
+_call_numbers = itertools.count(1)
 
 MANY_CALLS = 256
 """Open calls that keep a run from beginning what it put off."""
@@ -59,6 +62,8 @@ class Run:
         chain_steps: decode steps of the longest chain of calls so far, each of them asked
             when the one before had been answered.
         switches: what is left out.
+        number: this run's number in the process, by which a backend knows its calls.
+        program: the name of the program, for the same purpose.
     """
 
     def __init__(
@@ -97,6 +102,8 @@ class Run:
         self.held_back_tokens = 0
         self.chain_steps = 0
         self.pins: list[Any] = []
+        self.number = next(_run_numbers)
+        self.program = ""
         self.needed: list[Origin | None] = []
         self.asked: dict[Order, Sequence[Origin]] = {}
         self._numbers = itertools.count()
@@ -154,6 +161,23 @@ class Run:
             return started.ticket
 
         self.begin(submit, answered, order=asked.order, site=call.site)
+
+    def hint(self, before: int, liveness: Mapping[str, Any] | None = None) -> CallHint:
+        """Return what is known of a new call that continues a prompt.
+
+        Args:
+            before: number of the call that left the prompt; 0 for none.
+            liveness: what the `liveness` pass found, if it ran.
+        """
+        found = liveness or {}
+        return CallHint(
+            run=self.number,
+            program=self.program,
+            before=before,
+            number=next(_call_numbers),
+            context=found.get("context", "unknown"),
+            result=found.get("result", "unknown"),
+        )
 
     def is_beyond(self, order: Order) -> bool:
         """Whether a step comes after a failure that will end the run."""
@@ -261,6 +285,9 @@ class Run:
     def _drain(self) -> None:
         if self._on_drained is not None and all(held is HOST for held in self._open.values()):
             on_drained, self._on_drained = self._on_drained, None
+            end_run = getattr(self.backend, "end_run", None)
+            if end_run is not None:
+                end_run(self.number)
             on_drained()
 
     def _count(self, result: Any, asked: float, begun: float, chain_before: int) -> None:

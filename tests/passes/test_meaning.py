@@ -25,7 +25,7 @@ HOST = {
 ARGS = {"a": "abc", "b": 3}
 
 PIPELINES = ("inline", "cse", "fold", "unroll", "dce", "hoist-prefix{min_chars=1}", "batch-forks",
-             "fold,speculate{min_chars=1,max_options=99}")  # fmt: skip
+             "fold,speculate{min_chars=1,max_options=99}", "liveness")  # fmt: skip
 LONG = (DEFAULT_PIPELINE, "hoist-prefix,unroll,batch-forks,fold,dce,fold,hoist-prefix")
 
 

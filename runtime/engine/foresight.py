@@ -1,0 +1,194 @@
+"""Foresight: what the engine knows of the calls to come, and what it keeps for them.
+
+Calls come with hints (lmc.ir.calls.CallHint): which run asks, and whether its program goes on
+from the call's context or result. From these and from the calls that wait the prefix cache
+learns what will be needed (holds), what will not (dead paths), and in which order. Runs have a
+place: the order in which they began. A run that began earlier goes first and keeps its memory
+longest, so that programs come to their end instead of all being half done.
+
+Only the order of work and of eviction depends on this; wrong hints cost time.
+"""
+
+from dataclasses import dataclass, field
+
+from lmc.ir.calls import CallHint
+from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.cache.radix_tree import LATEST, Hold, RadixNode, Rank
+from lmc.runtime.engine.sequence import Sequence
+
+
+@dataclass(slots=True, eq=False)
+class RunRecord:
+    """What is known of one run.
+
+    Attributes:
+        program: name of its program.
+        place: when it began, counted in runs; None before its first sequence starts.
+        shared_len: leading tokens that its first sequence found in the cache.
+        added: tokens that its calls have added so far.
+        asked: tokens that its running sequences may add at the most.
+        lengths: tokens of the path that each numbered call left.
+        holds: what is kept for later calls, by the number of the call that they continue.
+    """
+
+    program: str
+    place: int | None = None
+    shared_len: int = 0
+    added: int = 0
+    asked: int = 0
+    lengths: dict[int, int] = field(default_factory=dict)
+    holds: dict[int, Hold] = field(default_factory=dict)
+
+
+class Foresight:
+    """Keeps holds in a cache for waiting calls and for runs that go on.
+
+    Args:
+        cache: where paths are held.
+        is_on: without it nothing is held and every call stands for itself.
+    """
+
+    def __init__(self, cache: PrefixCache, *, is_on: bool) -> None:
+        self._cache = cache
+        self.is_on = is_on and cache.is_shared
+        self._runs: dict[int, RunRecord] = {}
+        self._sizes: dict[str, int] = {}
+        self._waiting: dict[Sequence, tuple[Hold, int]] = {}
+        self._num_begun = 0
+
+    # -- order -----------------------------------------------------------------------------
+
+    def place(self, seq: Sequence) -> int:
+        """Return when the run of a sequence began; LATEST for one that has not."""
+        record = self._record(seq)
+        return LATEST if record is None or record.place is None else record.place
+
+    def claim(self, seq: Sequence, need: int, most: int) -> int:
+        """Return how many free tokens there must be for a sequence to start.
+
+        As many as the runs that began before its run may still add, and its own run: so all
+        of these can come to their end.
+
+        Args:
+            seq: the sequence.
+            need: tokens that it needs soon.
+            most: tokens that it can need at the most.
+        """
+        record = self._record(seq)
+        if record is None:
+            return need
+        place = LATEST if record.place is None else record.place
+        begun = (other for other in self._runs.values() if other.place is not None)
+        earlier = sum(self._rest(other) for other in begun if other.place < place)  # type: ignore[operator]
+        if record.program not in self._sizes:
+            need = max(need, most)
+        return earlier + max(need, self._rest(record))
+
+    def _rest(self, record: RunRecord) -> int:
+        """Return how many tokens a run may still add.
+
+        As many as the largest run of its program that has ended. Before one has, each may
+        come to twice what any has now, or to what its calls ask for; but no run counts for
+        more than half the pool.
+        """
+        known = self._sizes.get(record.program)
+        if known is None:
+            alike = (r.added for r in self._runs.values() if r.program == record.program)
+            known = max(2 * max(alike, default=0), record.added + record.asked)
+        return max(0, min(known, self._cache.num_slots // 2) - record.added)
+
+    # -- events ----------------------------------------------------------------------------
+
+    def submitted(self, seq: Sequence) -> None:
+        """Take note of a new sequence."""
+        hint = seq.hint
+        if self.is_on and hint is not None and hint.run not in self._runs:
+            self._runs[hint.run] = RunRecord(hint.program)
+
+    def started(self, seq: Sequence, cached_len: int) -> None:
+        """Take note that a sequence starts: what it needs is locked now."""
+        self.forget_waiting(seq)
+        record = self._record(seq)
+        if record is None:
+            return
+        record.asked += seq.max_len - cached_len
+        if record.place is None:
+            self._num_begun += 1
+            record.place, record.shared_len = self._num_begun, cached_len
+
+    def stopped(self, seq: Sequence, cached_len: int) -> None:
+        """Take note that a sequence no longer runs, which had started with so much cached."""
+        record = self._record(seq)
+        if record is not None:
+            record.asked -= seq.max_len - cached_len
+
+    def ended(self, seq: Sequence, node: RadixNode, length: int) -> None:
+        """Take note that a sequence has ended and left `length` tokens down to `node`."""
+        record, hint = self._record(seq), seq.hint
+        if record is None or hint is None:
+            return
+        base = record.lengths.get(hint.before, seq.first_cached_len)
+        record.added += max(0, length - max(base, record.shared_len))
+        if hint.number:
+            record.lengths[hint.number] = length
+        if hint.context == "last":
+            self._release(record, hint.before)
+        if hint.result == "more":
+            self._keep(record, hint, node)
+        elif hint.context == "more":
+            self._keep(record, hint, self._cache.find(seq.token_ids[: seq.context_len]))
+        if hint.result == "none":
+            keep = record.shared_len if hint.context == "last" else seq.context_len
+            self._cache.tree.mark_dead(node, length, keep)
+
+    def run_ended(self, run: int) -> None:
+        """Take note that a run asks nothing more: what it alone kept is dead."""
+        record = self._runs.pop(run, None)
+        if record is None:
+            return
+        if record.place is not None:
+            self._sizes[record.program] = max(self._sizes.get(record.program, 0), record.added)
+        for number in list(record.holds):
+            self._release(record, number)
+
+    # -- holds -----------------------------------------------------------------------------
+
+    def hold_waiting(self, order: list[Sequence]) -> None:
+        """Hold what waiting sequences find in the cache, the first in order most urgently."""
+        if not self.is_on:
+            return
+        for index, seq in enumerate(order):
+            rank: Rank = (self.place(seq), index)
+            known = self._waiting.get(seq)
+            if known is not None:
+                known[0].rank = rank
+                if known[1] == seq.match_version:
+                    continue
+                self._cache.tree.unhold(known[0])
+            node = self._cache.find(seq.token_ids[: seq.logits_from])
+            self._waiting[seq] = (self._cache.tree.hold(node, rank), seq.match_version)
+
+    def forget_waiting(self, seq: Sequence) -> None:
+        """Give back what is held for a waiting sequence."""
+        known = self._waiting.pop(seq, None)
+        if known is not None:
+            self._cache.tree.unhold(known[0])
+
+    def _keep(self, record: RunRecord, hint: CallHint, node: RadixNode) -> None:
+        known = record.holds.pop(hint.number, None)
+        if known is not None:
+            self._cache.tree.unhold(known)
+        assert record.place is not None, "a run has begun when a sequence of it ends"
+        record.holds[hint.number] = self._cache.tree.hold(node, (record.place, -1))
+
+    def _release(self, record: RunRecord, number: int) -> None:
+        """Give a hold back, and mark what the run alone had of its path as dead."""
+        hold = record.holds.pop(number, None)
+        if hold is None:
+            return
+        node, length = hold.node, self._cache.tree.path_len(hold.node)
+        self._cache.tree.unhold(hold)
+        self._cache.tree.mark_dead(node, length, record.shared_len)
+
+    def _record(self, seq: Sequence) -> RunRecord | None:
+        return self._runs.get(seq.hint.run) if seq.hint is not None else None
