@@ -137,7 +137,7 @@ class CostWalk:
             made = evaluate_abstract(op, operands, self.serials)
             exposed = [frame.facts.is_exposed(value) for value in op.results]
             return [
-                Abstract(self.serials.unknown(math.inf), given.ready)
+                Abstract(self.serials.unknown(math.inf), deep_ready(given))
                 if is_exposed and value.type not in UNSHARED
                 else given
                 for value, given, is_exposed in zip(op.results, made, exposed, strict=True)
