@@ -189,7 +189,7 @@ class Engine(ServerNames):
         """Have the engine look again when a guess is adopted."""
         if guess is not None:
             request.guess = guess
-            guess.on_adopt = lambda: self._discard(self._core.scheduler.guesses.wake)
+            guess.on_adopt = lambda: self._discard(_nothing)
 
     # -- KV that is kept in files ------------------------------------------------------------
 
@@ -426,6 +426,10 @@ def _close_at_exit(engine: Engine) -> Callable[[], None]:
 
     atexit.register(close)
     return close
+
+
+def _nothing() -> None:
+    """Wake the engine, so that it looks again."""
 
 
 def _settle(answer: Future[T], action: Callable[[], T]) -> None:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
 from lmc.runtime.engine.admission import WaitingQueue
-from lmc.runtime.engine.ledger import Ledger
+from lmc.runtime.engine.ledger import MAX_SAVED, Ledger
 from lmc.runtime.engine.sequence import Sequence as Seq
 from lmc.runtime.engine.sequence import SequenceState
 
@@ -43,19 +43,11 @@ class Guesses:
         self.dropped: list[Seq] = []
         self._cache = cache
         self._queue = queue
-        self._is_stalled = False
 
     @property
     def has_work(self) -> bool:
-        """Whether a step may do something for a guess, or for one that was adopted."""
-        held = [*self.waiting, *self.running]
-        if any(_guess_is_adopted(seq) for seq in held):
-            return True
-        return not self._is_stalled and any(seq.extend_len for seq in held)
-
-    def wake(self) -> None:
-        """Note that something has changed."""
-        self._is_stalled = False
+        """Whether some were adopted; for open guesses alone no step is made."""
+        return any(_guess_is_adopted(seq) for seq in (*self.waiting, *self.running))
 
     def add(self, seq: Seq) -> None:
         """Queue the sequence of a guess."""
@@ -63,12 +55,10 @@ class Guesses:
         seq.is_guess = True
         self.ledger.open(seq.guess)
         self.waiting.append(seq)
-        self.wake()
 
     def remove(self, seq: Seq) -> None:
         """Take a sequence out."""
         (self.waiting if seq in self.waiting else self.running).remove(seq)
-        self.wake()
 
     def take_adopted(self) -> list[Seq]:
         """Take out and return the sequences that belong to calls now."""
@@ -116,11 +106,17 @@ class Guesses:
             assert seq.guess is not None, "a guess has its state"
             allowed = self.ledger.allowance(seq.guess)
             limit = min(draft.tokens_left, room if allowed is None else min(room, allowed))
-            if limit <= 0 or not seq.extend_len:
+            if limit <= 0 or not seq.extend_len or not seq.guess.is_open:
                 continue
             if seq.state is SequenceState.WAITING:
                 repeated = self._queue.repeated_len(seq, leaders)
-                if repeated > MAX_REPEATED or not start(seq, room):
+                missing = seq.goal_len - self._queue.matched_len(seq)
+                if repeated > min(MAX_REPEATED, missing // 2):
+                    continue
+                # A part of a prefix saves nothing, so it waits until the whole may be in vain.
+                if allowed is not None and allowed < min(missing, MAX_SAVED):
+                    continue
+                if not start(seq, room):
                     continue
                 seq.guess.repeated = repeated
                 self.waiting.remove(seq)
@@ -131,7 +127,6 @@ class Guesses:
             self.ledger.spend(seq.guess, taken)
             room -= taken
             total += taken
-        self._is_stalled = not total
         return total
 
 

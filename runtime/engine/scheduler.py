@@ -226,12 +226,13 @@ class Scheduler:
                 break
             self._make_room()
         self.guesses.ledger.need(self._claimed(draft))
-        self.guesses.fill(
-            draft,
-            room=self.cache.pool.num_free - self._claimed(draft) - self._reserved(),
-            leaders=[seq for seq in self.running if seq.is_prefilling],
-            start=self._start_guess,
-        )
+        if draft.parts:
+            self.guesses.fill(
+                draft,
+                room=self.cache.pool.num_free - self._claimed(draft) - self._reserved(),
+                leaders=[seq for seq in self.running if seq.is_prefilling],
+                start=self._start_guess,
+            )
         return (self._build(draft.parts) if draft.parts else None), [*done, *ready]
 
     def commit(self, plan: StepPlan, *, failed: Collection[Sequence] = ()) -> None:

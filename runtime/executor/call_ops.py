@@ -72,7 +72,7 @@ def gen(task: Task) -> None:
         nonlocal missing
         task.run.note_call(task.step, params.name, result)
         if len(calls) == 1 and isinstance(result, GenResult):
-            task.run.speculator.decide(state, result.text)
+            task.run.speculator.decide(state, result.text, result.token_ids)
         results[sample] = result
         missing -= 1
         if not missing:

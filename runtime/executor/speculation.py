@@ -146,18 +146,25 @@ class Speculator:
 
     # -- after it ----------------------------------------------------------------------------
 
-    def decide(self, state: PromptState, chosen: str) -> None:
+    def decide(
+        self, state: PromptState, chosen: str, token_ids: tuple[int, ...] | None = None
+    ) -> None:
         """Adopt the prefix of what was chosen on a state, and drop what was not.
 
-        A generation stays open for the call that is equal to it. Forced to be wrong, nothing
-        is adopted.
+        A text that was generated as other ids (`token_ids`) than those that were foreseen is
+        another one. A generation stays open for the call that is equal to it. Forced to be
+        wrong, nothing is adopted.
         """
         attempts = self._choices.pop((state.lineage, state.ordinal), None) if self._choices else {}
         for choice, attempt in (attempts or {}).items():
-            if choice != chosen or self._mode == "wrong":
+            is_other = token_ids is not None and token_ids != self._ids(choice)
+            if choice != chosen or is_other or self._mode == "wrong":
                 self._drop(attempt)
             elif attempt.call is None:
                 attempt.guess.adopt()
+
+    def _ids(self, choice: str) -> tuple[int, ...]:
+        return tuple(self._run.backend.target.tokenizer.encode(choice))
 
     def take(self, call: GenCall) -> Attempt | None:
         """Return the started generation that is equal to a call, for the call to have."""

@@ -257,8 +257,6 @@ def test_calls_are_the_same_beside_guesses_and_none_is_lost(fakes, seed):
 
     def submit(make: Any, call: Any, guess: Guess | None) -> None:
         made = Tracked(make, guess)
-        if guess is not None:
-            guess.on_adopt = core.scheduler.guesses.wake
         tracked.append((call, made))
         core.register(made.request)
         core.start(made.request)
@@ -334,8 +332,8 @@ def test_a_prefix_computed_ahead_is_found_when_adopted_and_gone_when_not(fakes):
         with fakes.make_engine() as engine:
             guess, waiter = Guess(is_forced=True), fakes.Waiter()
             ticket = engine.submit_prefill(tuple(range(3, 40)), waiter, guess=guess)
-            while guess.spent < 37:
-                engine.stats()
+            while guess.spent < 37:  # only beside a call
+                fakes.run_all(engine, [fakes.gen([50, 51], max_tokens=3)])
             assert not waiter.outcomes
             if is_right:
                 assert guess.adopt()
@@ -345,7 +343,7 @@ def test_a_prefix_computed_ahead_is_found_when_adopted_and_gone_when_not(fakes):
                 ticket.cancel()
                 assert isinstance(waiter.outcome(), Cancelled)
             (result,) = fakes.run_all(engine, [fakes.gen([*range(3, 40), 5, 6], max_tokens=2)])
-            assert result.usage.cached_tokens == (37 if is_right else 0)
+            assert (result.usage.cached_tokens >= 37) == is_right
             stats = engine.stats()
             assert (stats.speculated_tokens, stats.wasted_tokens) == (37, 0 if is_right else 37)
             engine.check()
