@@ -58,8 +58,10 @@ def test_on_off_and_wrong_give_the_same_bits(engine, name, is_profiled):
         together = made.run_batch(batch, backend=engine, seed=5, speculate=mode)
         assert shown(together[:1]) == wanted[:1]
         assert len(together) == len(batch)
-    # The judge chooses on a context that is new each time, so nothing is ready before it.
-    assert adopted or name == "judge"
+    # The judge chooses on a context that is new each time, so nothing is ready before it; the
+    # arms of the other are short, so without a profile nothing is foreseen.
+    assert adopted or (name, is_profiled) != ("branches", False)
+    assert adopted or (name, is_profiled) != ("long arm", True)
     engine.check()
 
 
