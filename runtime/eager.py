@@ -336,7 +336,9 @@ class EagerRunner(Runner):
 
     def _open(self, session: Session, instance: Instance) -> "Context":
         def make_run(loop: Any) -> Run:
-            return Run(loop, self._backend, None, HostFunctions(), instance)
+            run = Run(loop, self._backend, None, HostFunctions(), instance)
+            run.program = f"{self._function.__module__}:{self._function.__qualname__}"
+            return run
 
         scope = Scope((), checked_defaults(instance.defaults))
         folder = self._function.__code__.co_filename.rpartition("/")[0]
