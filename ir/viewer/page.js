@@ -9,6 +9,7 @@
   pen.font = "11px ui-monospace, monospace";
   let stage = data.stages.length - 1;
   let isFit = false;
+  const layouts = new Map();  // many passes leave the picture as it was
 
   function make(parent, name, attributes = {}, text = null) {
     const inSvg = parent.namespaceURI === SVG || name === "svg";
@@ -117,7 +118,9 @@
 
   function draw() {
     const picture = data.stages[stage].picture;
-    const graph = layOut(picture);
+    const key = JSON.stringify([picture.regions, picture.nodes, picture.edges]);
+    if (!layouts.has(key)) layouts.set(key, layOut(picture));
+    const graph = layouts.get(key);
     const { width, height } = graph.graph();
     find("graph").replaceChildren();
     const size = { width: Math.ceil(width) + 60, height: Math.ceil(height) + 20 };
