@@ -13,6 +13,11 @@ from lmc.backends import open_target
 LARGE = 400_000
 QUICK = {"gsm8k": 0.2, "mmlu": 0.2, "judge": 0.2, "tree": 0.1, "react": 0.15, "branches": 0.15,
          "agents": 0.2, "chat": 0.2}  # fmt: skip
+HALF = {"judge": 1.0, "mmlu": 0.4, "chat": 0.4}
+"""Workloads that plain eviction serves badly, large enough for half their trie to be a pool."""
+
+NEAR = 1.05
+"""How near to the offline optimum a run comes with half the memory."""
 
 pytestmark = pytest.mark.model
 
@@ -48,6 +53,37 @@ def test_with_room_for_all_a_token_is_computed_once(target, name):
 @pytest.mark.parametrize("name", MAKERS)
 def test_with_room_for_all_a_token_is_computed_once_whole(target, name, mode):
     check_large_pool(made(name, 1.0), target, mode)
+
+
+def check_half_pool(workload, target):
+    large = check_large_pool(workload, target, "compiled")
+    pool = pool_of(large)
+    assert pool == large.trie // 2, "the workload is too small to halve its memory"
+    best = offline(large.offline_calls(), pool).best
+    assert large.least <= best <= large.least + len(large.calls), "the optimum is known"
+    half = run_workload(workload, target, num_slots=pool)
+    assert half.values == large.values
+    assert half.computed <= NEAR * best
+    return half.computed / best
+
+
+@pytest.mark.parametrize("name", HALF)
+def test_with_room_for_half_little_is_computed_again(target, name):
+    check_half_pool(made(name, HALF[name]), target)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", MAKERS)
+def test_with_room_for_half_little_is_computed_again_whole(target, name):
+    check_half_pool(made(name, 1.0), target)
+
+
+def test_plain_lru_in_order_of_arrival_computes_more(target):
+    workload = made("judge", 1.0)
+    large = run_workload(workload, target, num_slots=LARGE)
+    plain = {"order": "arrival", "eviction": "recency"}
+    run = run_workload(workload, target, num_slots=pool_of(large), **plain)
+    assert run.computed > 1.2 * large.least
 
 
 def test_without_a_cache_the_bound_is_broken(target):
