@@ -13,7 +13,7 @@ from lmc.backends import open_target
 LARGE = 400_000
 QUICK = {"gsm8k": 0.2, "mmlu": 0.2, "judge": 0.2, "tree": 0.1, "react": 0.15, "branches": 0.15,
          "agents": 0.2, "chat": 0.2}  # fmt: skip
-HALF = {"judge": 1.0, "mmlu": 0.4, "chat": 0.4}
+HALF = {"judge": 1.0, "chat": 0.4}
 """Workloads that plain eviction serves badly, large enough for half their trie to be a pool."""
 
 NEAR = 1.05
