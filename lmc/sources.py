@@ -149,12 +149,16 @@ def captured_of(source: str) -> tuple[Module, str | None]:
     Raises:
         UsageError: no such file.
         ParseError: IR text that does not parse.
+        VerifyError: IR text that breaks an invariant.
     """
     path, name = split_source(source)
     if path.suffix == ".lmir":
         from lmc.ir.parser import parse_module
+        from lmc.ir.verifier import verify
 
-        return parse_module(read_text(path), str(path)), ""
+        module = parse_module(read_text(path), str(path))
+        verify(module)
+        return module, ""
     if is_artifact(source):
         compiled = load(path, name)
         return compiled.captured_module, compiled.pipeline

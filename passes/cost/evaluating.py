@@ -26,6 +26,7 @@ from lmc.passes.cost.values import (
     size_of,
     written_size,
 )
+from lmc.passes.fold_values import is_affordable
 
 SHRINKING_METHODS = frozenset({
     "strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "partition", "rpartition",
@@ -49,7 +50,8 @@ def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> li
     operands = [operand.value for operand in given]
     ready = max(map(deep_ready, given), default=0)
     rows = product([alternatives(operand) for operand in operands])
-    if rows is not None:
+    rows = None if rows is None else list(rows)
+    if rows is not None and all(is_affordable(op, list(row)) for row in rows):
         made = list(_evaluated(op, rows))
         if made:
             columns = zip(*made, strict=True)

@@ -53,6 +53,10 @@ class Length:
         return min(respelled(self.tokens.high), self.text)
 
 
+MANY = 1 << 50
+"""Tokens from which on a limit is none: floats count no further."""
+
+
 class Lengths:
     """Bounds generations of one tokenizer."""
 
@@ -63,7 +67,8 @@ class Lengths:
     def of(self, request: GenRequest) -> Length:
         """Return the bounds of a generation."""
         sampling = request.sampling
-        most, low = sampling.max_tokens, _least(sampling)
+        most = sampling.max_tokens if sampling.max_tokens < MANY else math.inf
+        low = min(_least(sampling), MANY)
         if request.constraint is None:
             return Length(Interval(low, most))
         known = self._bounds_of(request.constraint)
