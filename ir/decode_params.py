@@ -107,9 +107,12 @@ def merge_params(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[st
 
 
 def constraint_from(merged: Mapping[str, Any]) -> Constraint | None:
-    """Return what a generation's text must be, by its merged parameters; None for any text."""
+    """Return what a generation's text must be, by its merged parameters; None for any text.
+
+    A value that is no text, which a call would refuse, constrains nothing.
+    """
     for kind in ("regex", "json_schema"):
-        if kind in merged:
+        if isinstance(merged.get(kind), str):
             return Constraint(kind, merged[kind])
     return constraint_of(merged.get("type", "str"))
 
