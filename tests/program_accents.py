@@ -58,6 +58,23 @@ class Accents(Statements):
         self.put(f"    s += {self.text(2)} + {word.format(self.text(1))}")
         self.put(f"s += {self.text(2)} + {self._gen()}")
 
+    def greedy_siblings(self) -> None:
+        """Ask two children the same without chance."""
+        name, state = self.new("g"), self.states[0].name
+        self.put(f"{name} = {state}.fork(2)")
+        self.put(f'{name} += "Same: " + lmc.gen("w0", max_tokens=3, temperature=0)')
+        self.put(f'{state} += {name}[1]["w0"] + {name}[0]["w0"]')
+
+    def copies_per_trip(self) -> None:
+        """Copy a state in each trip of a loop that leaves it as it is."""
+        name, state = self.new("g"), self.states[0].name
+        self.put(f"{name} = []")
+        self.put(f"for word in {state}.text().split()[:3]:")
+        self.put(f"    q = {state}.copy()")
+        self.put('    q += "Then: " + word + lmc.gen("w0", max_tokens=3)')
+        self.put(f'    {name}.append(q["w0"])')
+        self.put(f'{state} += " ".join({name})')
+
     def free_order(self) -> None:
         """Mark pieces whose order is free."""
         self.put(f"with {self.one('lmc.unordered(s)', 's.unordered()')}:")
