@@ -61,16 +61,17 @@ for folder in {folders!r}:
     site.addsitedir(folder)
 os.umask({umask})
 from lmc.cli import run_command
-sys.exit(run_command(["compile", {source!r}, "--model", "oracle", "-o", "made.lmc"]))
+sys.exit(run_command(["compile", {source!r}, "--model", "oracle", "-o", "made.lmc", *{options!r}]))
 """
 
 
 def made_in(
-    folder: Path, source: str, python: str = sys.executable, umask: int = 0o22, **variables: str
-) -> bytes:
+    folder: Path, source: str, python: str = sys.executable, umask: int = 0o22,
+    options: tuple[str, ...] = (), **variables: str,
+) -> bytes:  # fmt: skip
     """Compile in a process of its own, in a folder, and return the artifact."""
     folders = [sysconfig.get_paths()["purelib"]]
-    code = COMPILE.format(folders=folders, source=source, umask=umask)
+    code = COMPILE.format(folders=folders, source=source, umask=umask, options=options)
     done = subprocess.run(
         [python, "-c", code], cwd=folder, env=environment(**variables), text=True,
         capture_output=True, timeout=120,
@@ -118,10 +119,13 @@ def other_python(version: str) -> str:
 @pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
 def test_another_python_gives_the_same_bytes(tmp_path: Path, version: str) -> None:
     python = other_python(version)
+    # The constraints of jump-forward need numpy, which one Python's packages hold for it alone.
+    options = ("--passes", "fold,unroll,fold,inline,fold,dce,cse,hoist-prefix,fold,batch-forks,dce")
     (tmp_path / "rich.py").write_text(RICH, encoding="utf-8")
     (tmp_path / "rich_tools.py").write_text(TOOLS)
     for source in ("rich.py", *(str(EXAMPLES / f"{n}.py") for n in ("judge", "react", "extract"))):
-        assert made_in(tmp_path, source) == made_in(tmp_path, source, python)
+        expected = made_in(tmp_path, source, options=options)
+        assert made_in(tmp_path, source, python, options=options) == expected
 
 
 @pytest.fixture(scope="module")
