@@ -188,7 +188,10 @@ def _slice(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
         return _cut(items, bounds, max(operand.ready for operand in given))
     if not isinstance(items, Items) or not all(isinstance(bound, Known) for bound in bounds):
         return None
-    part = items.items[slice(*(bound.value for bound in bounds))]
+    parts = [bound.value for bound in bounds]
+    if not all(part is None or type(part) is int for part in parts) or parts[2] == 0:
+        return None
+    part = items.items[slice(*parts)]
     return [Abstract(Items(part, items.is_tuple), max(operand.ready for operand in given))]
 
 
