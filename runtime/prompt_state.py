@@ -268,7 +268,8 @@ class PromptState:
             found += len(part)
             if found >= length:
                 break
-        return "".join(reversed(parts))[-length:]
+        text = "".join(reversed(parts))
+        return text[max(0, len(text) - length) :]
 
     def _parts_backwards(self) -> Iterator[str]:
         if self.open_text is not None:

@@ -69,7 +69,7 @@ def test_a_default_of_the_run_decides_nothing_at_compile_time() -> None:
 
 
 @pytest.mark.parametrize("name", ["siblings", "second_only", "typed", "nested"])
-@pytest.mark.parametrize("script", [*TWINS.SCRIPTS, {"n": "x"}])
+@pytest.mark.parametrize("script", [*TWINS.SCRIPTS, {"n": "x"}, {"answer": ""}])
 def test_listeners_and_readers_see_the_same(name: str, script: Any) -> None:
     """Texts by lineage and name, values, variables, meta dicts; errors with their line."""
     assert observed(name, script) == observed(name, script, WITHOUT)
