@@ -14,7 +14,7 @@ from lmc.ir.printer import format_attr, print_function, print_module, print_op
 if TYPE_CHECKING:
     from lmc.ir.graph import to_dot, to_mermaid, to_networkx
     from lmc.ir.interpreter import Interpretation, interpret
-    from lmc.ir.parser import parse_module
+    from lmc.ir.parser import parse_module, read_module
     from lmc.ir.verifier import find_failures, verify
 
 _LAZY = {
@@ -22,6 +22,7 @@ _LAZY = {
     "find_failures": "lmc.ir.verifier",
     "interpret": "lmc.ir.interpreter",
     "parse_module": "lmc.ir.parser",
+    "read_module": "lmc.ir.parser",
     "to_dot": "lmc.ir.graph",
     "to_mermaid": "lmc.ir.graph",
     "to_networkx": "lmc.ir.graph",
@@ -31,7 +32,8 @@ _LAZY = {
 __all__ = [
     "Block", "Builder", "Function", "Interpretation", "Location", "Module", "Op", "Param", "Value",
     "clone_module", "find_failures", "format_attr", "interpret", "new_function", "parse_module",
-    "print_function", "print_module", "print_op", "to_dot", "to_mermaid", "to_networkx", "verify",
+    "print_function", "print_module", "print_op", "read_module", "to_dot", "to_mermaid",
+    "to_networkx", "verify",
 ]  # fmt: skip
 
 

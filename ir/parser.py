@@ -13,11 +13,20 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from lmc.errors import ParseError
-from lmc.ir.core import Module
+from lmc.ir.core import Function, Module, Op
 from lmc.ir.location import Location
-from lmc.ir.parser_names import Problem, RawBlock, RawFunction, RawModule, RawOp, make_module
+from lmc.ir.parser_names import (
+    Places,
+    Problem,
+    RawBlock,
+    RawFunction,
+    RawModule,
+    RawOp,
+    make_module,
+)
 from lmc.ir.printer import quote
 from lmc.ir.types import SCALAR_NAMES, Attr, Type
+from lmc.ir.verifier import verify
 
 if TYPE_CHECKING:
     from lark import Lark, Token
@@ -65,12 +74,37 @@ def parse_module(text: str, file: str = "<ir>") -> Module:
     Raises:
         ParseError: the text is no module; says where and what was expected.
     """
+    return _read(_Source(text, file))[0]
+
+
+def read_module(text: str, file: str = "<ir>") -> Module:
+    """Read a module and verify it; what is wrong is told at its place in the text.
+
+    Args:
+        text: as in `parse_module`.
+        file: the text's name in errors.
+
+    Raises:
+        ParseError: the text is no module; says where and what was expected.
+        VerifyError: it is one that breaks rules of the IR; says where each.
+    """
     source = _Source(text, file)
+    module, places = _read(source)
+
+    def place_of(owner: Module | Function | Op) -> Location:
+        token = places[owner]
+        return source.location(token.line or 1, token.column or 1, len(token))
+
+    verify(module, place_of=place_of)
+    return module
+
+
+def _read(source: "_Source") -> tuple[Module, Places]:
     source.check_limits()
     from lark.exceptions import UnexpectedInput
 
     try:
-        raw: Any = _grammar().parse(text)
+        raw: Any = _grammar().parse(source.text)
         return make_module(raw)
     except Problem as problem:
         token = problem.token
@@ -111,13 +145,20 @@ class _Source:
 
     def fail(self, message: str, line: int, column: int, width: int) -> NoReturn:
         """Raise ParseError at a place; a very long line is shown in part."""
-        lines = self.text.split("\n")
-        shown = lines[line - 1].rstrip("\r") if line <= len(lines) else ""
+        shown = self._line(line)
         if len(shown) > MAX_SHOWN:
             message += f"; near {shown[max(0, column - 21) : column + 20]!r}"
-            shown = ""
-        where = Location(self.file, line, column, line, column + max(1, width), shown)
-        raise ParseError(message, location=where) from None
+        raise ParseError(message, location=self.location(line, column, width)) from None
+
+    def location(self, line: int, column: int, width: int) -> Location:
+        """Return a place in the text, with its line unless that is very long."""
+        shown = self._line(line)
+        shown = shown if len(shown) <= MAX_SHOWN else ""
+        return Location(self.file, line, column, line, column + max(1, width), shown)
+
+    def _line(self, line: int) -> str:
+        lines = self.text.split("\n")
+        return lines[line - 1].rstrip("\r") if line <= len(lines) else ""
 
     def fail_unexpected(self, error: "UnexpectedInput") -> NoReturn:
         """Raise ParseError for what the grammar refuses."""
@@ -159,7 +200,7 @@ class _Assembler:
     def module(self, pieces: list[Any]) -> RawModule:
         functions = [piece for piece in pieces[2:] if isinstance(piece, RawFunction)]
         entries = [piece for piece in pieces[2:] if isinstance(piece, str)]
-        return RawModule(_unquote(pieces[0]), pieces[1], entries, functions, {})
+        return RawModule(pieces[0], _unquote(pieces[0]), pieces[1], entries, functions, {})
 
     def entry(self, pieces: list[Any]) -> str:
         return pieces[0][1]
@@ -174,7 +215,7 @@ class _Assembler:
 
     def op(self, pieces: list[Any]) -> RawOp:
         results = pieces.pop(0).items if isinstance(pieces[0], _Definitions) else []
-        made = RawOp(pieces[0].value, results, [], {}, [], None)
+        made = RawOp(pieces[0], results, [], {}, [], None)
         for piece in pieces[1:]:
             match piece:
                 case RawBlock():

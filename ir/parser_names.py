@@ -30,9 +30,9 @@ class RawBlock:
 
 @dataclass(slots=True)
 class RawOp:
-    """An op whose operands are still names."""
+    """An op whose operands are still names, and the token that names it."""
 
-    name: str
+    token: Token
     results: list[tuple[Token, Type]]
     operands: list[Token]
     attributes: dict[str, Attr]
@@ -54,8 +54,9 @@ class RawFunction:
 
 @dataclass(slots=True)
 class RawModule:
-    """All pieces of a module, and the table of locations."""
+    """All pieces of a module, the token of its name, and the table of locations."""
 
+    token: Token
     name: str
     attributes: dict[str, Attr]
     entries: list[str]
@@ -72,14 +73,19 @@ class Problem(Exception):
         self.token = token
 
 
-def make_module(raw: RawModule) -> Module:
-    """Return the module; raises Problem for names that are wrong."""
+Places = dict[Module | Function | Op, Token]
+"""The token that names each piece of a module in the text that it was read from."""
+
+
+def make_module(raw: RawModule) -> tuple[Module, Places]:
+    """Return the module and where its pieces stand; raises Problem for names that are wrong."""
     module = Module(raw.name, {}, raw.entries, raw.attributes)
+    places: Places = {module: raw.token}
     for function in raw.functions:
         if function.name in module.functions:
             raise Problem(f"function @{function.name} is defined twice", function.token)
-        module.functions[function.name] = _Resolver(raw.table).function(function)
-    return module
+        module.functions[function.name] = _Resolver(raw.table, places).function(function)
+    return module, places
 
 
 def _param(data: Attr, token: Token) -> Param:
@@ -98,8 +104,9 @@ def _param(data: Attr, token: Token) -> Param:
 class _Resolver:
     """Gives the names of one function their values."""
 
-    def __init__(self, table: dict[str, Location]) -> None:
+    def __init__(self, table: dict[str, Location], places: Places) -> None:
         self._table = table
+        self._places = places
         self._values: dict[str, Value] = {}
         self._closed: set[str] = set()
 
@@ -110,7 +117,9 @@ class _Resolver:
         params = [_param(data, raw.token) for data in listed]
         body = self._block(raw.body)
         location = self._location(raw.location)
-        return Function(raw.name, raw.kind, params, body, raw.attributes, location)
+        made = Function(raw.name, raw.kind, params, body, raw.attributes, location)
+        self._places[made] = raw.token
+        return made
 
     def _block(self, raw: RawBlock) -> Block:
         before = len(self._values)
@@ -127,7 +136,9 @@ class _Resolver:
         if raw.blocks:
             results = [self._define(*item) for item in raw.results]
         location = self._location(raw.location)
-        return Op(raw.name, operands, results, raw.attributes, blocks, location)
+        made = Op(raw.token.value, operands, results, raw.attributes, blocks, location)
+        self._places[made] = raw.token
+        return made
 
     def _define(self, token: Token, kind: Type) -> Value:
         if token.value in self._values:

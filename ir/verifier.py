@@ -4,11 +4,12 @@ A module that verifies can be printed, interpreted, lowered and rewritten withou
 checks: names resolve, types fit, every block ends as it must, and effects stay in one chain.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from lmc.errors import VerifyError
 from lmc.ir.core import Block, Function, Module, Op, Value
+from lmc.ir.location import Location
 from lmc.ir.printer import print_module
 from lmc.ir.types import EFFECT, SCALAR_NAMES, STATE, Type, is_attr
 from lmc.ir.verifier_ops import check_op, check_save
@@ -25,11 +26,19 @@ class Failure:
     op: Op | None = None
 
 
-def verify(module: Module) -> None:
-    """Raise VerifyError if the module breaks a rule; the error shows all failures in place."""
+PlaceOf = Callable[[Module | Function | Op], Location]
+"""Where a piece of a module stands in the text that the module was read from."""
+
+
+def verify(module: Module, *, place_of: PlaceOf | None = None) -> None:
+    """Raise VerifyError if the module breaks a rule; the error shows all failures in place.
+
+    `place_of` gives the places of a module that was read from text: the error then names these.
+    """
     failures = find_failures(module)
-    if failures:
-        raise _error(module, failures)
+    if not failures:
+        return
+    raise _error(module, failures) if place_of is None else _text_error(module, failures, place_of)
 
 
 def find_failures(module: Module) -> list[Failure]:
@@ -51,6 +60,17 @@ def find_failures(module: Module) -> list[Failure]:
             failures.append(Failure(f"it is stored under the name @{name}", function))
         failures += walker.function(function)
     return failures
+
+
+def _text_error(module: Module, failures: list[Failure], place_of: PlaceOf) -> VerifyError:
+    """Return the error of a module whose text the user has."""
+    placed = [(place_of(failure.op or failure.function or module), failure) for failure in failures]
+    placed.sort(key=lambda pair: pair[0])
+    lines = [f"module {module.name!r} breaks {len(failures)} rule(s) of the IR:"]
+    for place, failure in placed:
+        op = f"{failure.op.name}: " if failure.op else ""
+        lines.append(f"- {place}: {op}{failure.message}")
+    return VerifyError("\n".join(lines), location=placed[0][0])
 
 
 def _error(module: Module, failures: list[Failure]) -> VerifyError:

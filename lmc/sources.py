@@ -153,12 +153,9 @@ def captured_of(source: str) -> tuple[Module, str | None]:
     """
     path, name = split_source(source)
     if path.suffix == ".lmir":
-        from lmc.ir.parser import parse_module
-        from lmc.ir.verifier import verify
+        from lmc.ir.parser import read_module
 
-        module = parse_module(read_text(path), str(path))
-        verify(module)
-        return module, ""
+        return read_module(read_text(path), str(path)), ""
     if is_artifact(source):
         compiled = load(path, name)
         return compiled.captured_module, compiled.pipeline

@@ -7,9 +7,8 @@ from pathlib import Path
 from lmc.compiler import optimise
 from lmc.errors import UsageError
 from lmc.ir.core import Module
-from lmc.ir.parser import parse_module
+from lmc.ir.parser import read_module
 from lmc.ir.printer import print_module
-from lmc.ir.verifier import verify
 from lmc.passes.pipeline import PassManager
 from lmc.sources import captured_of, is_artifact, read_text
 
@@ -64,7 +63,5 @@ def rewrite_text(file: Path, passes: str) -> tuple[str, list[str]]:
         ParseError: the text is no IR.
         VerifyError: it is IR that breaks an invariant.
     """
-    module = parse_module(read_text(file), str(file))
-    verify(module)
-    made, log = optimise(module, passes)
+    made, log = optimise(read_module(read_text(file), str(file)), passes)
     return print_module(made), [str(remark) for record in log for remark in record.remarks]

@@ -1,11 +1,9 @@
 """Generated modules survive their text form; broken texts are refused with a place or taken."""
 
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
-from command_support import command
 from ir_mutation import accepted, good_texts, mutated, put_through
 from random_modules import random_module
 
@@ -94,17 +92,3 @@ def try_text(texts: list[str], seed: int, target: Any) -> bool:
     if module is not None:
         put_through(module, target)
     return module is not None
-
-
-def test_commands_tell_one_error(
-    capfd: pytest.CaptureFixture[str], tmp_path: Path, texts: list[str]
-) -> None:
-    draw, file = random.Random(3), tmp_path / "broken.lmir"
-    for _ in range(6):
-        text = mutated(texts, draw)
-        file.write_text(text, encoding="utf-8", errors="backslashreplace")
-        for verb in ("opt", "viz"):
-            told = command(capfd, verb, file, *(("--passes", "fold") if verb == "opt" else ()))
-            assert told.code in (0, 2, 3), (told.err, text)
-            assert "Traceback" not in told.err
-            assert (told.code == 0) == (not told.err.startswith("error"))

@@ -11,6 +11,8 @@ from lmc.ir import (
     find_failures,
     new_function,
     parse_module,
+    print_module,
+    read_module,
     verify,
 )
 from lmc.ir.types import EFFECT, INT, STATE, TEXT
@@ -279,3 +281,37 @@ def test_effects_stay_in_one_chain_through_branches() -> None:
     function.body.ops[-1].operands[0] = effect
     failures = [f.message for f in find_failures(Module("m", {"p": function}, ["p"]))]
     assert any("was taken by cf.if before" in message for message in failures)
+
+
+BROKEN = """// a comment
+module "m" {} {
+  entry @q
+  func @p program (%e: effect) {} {
+    %s: state = lm.prompt
+    %c: text = val.const {value = "c"} loc(#0)
+    %n: state, %m: state = lm.extend %s,
+      %c loc(#0)
+    func.return %e, %s
+  }
+}
+#0 = "p.py":3:1-3:3 "s += 'c'"
+"""
+
+
+def test_a_module_from_text_is_refused_at_places_of_the_text() -> None:
+    with pytest.raises(VerifyError) as caught:
+        read_module(BROKEN, "b.lmir")
+    assert str(caught.value).splitlines() == [
+        "module 'm' breaks 3 rule(s) of the IR:",
+        "- b.lmir:2:8: entry @q is no function of the module",
+        "- b.lmir:7:28: lm.extend: gives 1 result(s), not 2",
+        "- b.lmir:9:5: func.return: a program returns (effect, state, value), not (effect, state)",
+        "  at b.lmir:2:8",
+        '    module "m" {} {',
+        "           ^^^",
+    ]
+
+
+def test_what_is_read_from_text_and_verified_is_what_is_parsed() -> None:
+    text = print_module(sound())
+    assert print_module(read_module(text)) == text == print_module(parse_module(text))
