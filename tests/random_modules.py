@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from lmc.ir.builder import Builder, new_function
 from lmc.ir.core import Block, Function, Module, Value
+from lmc.ir.location import Location
 from lmc.ir.types import BOOL, EFFECT, INT, META, PY, STATE, TEXT, Type, list_of
 
 TEXTS = ["Hello", " world", "\n", "12", "naïve 🙂", "", " ", "A: "]
@@ -31,8 +32,9 @@ class Scope:
 class Maker:
     """Makes one module from a seed."""
 
-    def __init__(self, seed: int, *, num_ops: int = 22, failing: float = 0.0) -> None:
+    def __init__(self, seed: int, *, num_ops: int, failing: float, token: str) -> None:
         self.draw = random.Random(seed)
+        self.token = token
         self.failing = failing
         self.num_ops = num_ops
         self.module = Module("random", entries=["main"])
@@ -138,7 +140,7 @@ class Maker:
         scope.add(b.end(state, role) if self.draw.random() < 0.8 else state)
 
     def _control(self, b: Builder, scope: Scope, depth: int) -> None:
-        scope.add(b.control(self._any(scope, STATE), "<|im_end|>"))
+        scope.add(b.control(self._any(scope, STATE), self.token))
 
     def _tick(self, b: Builder, scope: Scope, depth: int) -> None:
         state = self._any(scope, STATE)
@@ -346,6 +348,18 @@ class Maker:
             scope.add(value)
 
 
-def random_module(seed: int, *, num_ops: int = 22, failing: float = 0.0) -> Module:
-    """Return the module of a seed; `failing` is the share of ops that may fail, in addition."""
-    return Maker(seed, num_ops=num_ops, failing=failing).make()
+def random_module(
+    seed: int, *, num_ops: int = 22, failing: float = 0.0, token: str = "<|im_end|>"
+) -> Module:
+    """Return the module of a seed.
+
+    `failing` is the share of ops that may fail, in addition; `token` a control token.
+    """
+    return Maker(seed, num_ops=num_ops, failing=failing, token=token).make()
+
+
+def placed(module: Module) -> Module:
+    """Give every op a line of its own."""
+    for line, op in enumerate(module.walk(), 1):
+        op.location = Location("m.py", line, 1, line, 2, "")
+    return module

@@ -90,11 +90,20 @@ class Tally:
 class Checker:
     """Runs examples of one program in every mode.
 
+    `pipelines` are the compiled modes by name, instead of the usual ones.
+
     Raises:
         CaptureError: the program cannot be captured, so it has nothing to be compared.
     """
 
-    def __init__(self, program: Any, oracle: Oracle | None = None, *, call_host: bool = False):
+    def __init__(
+        self,
+        program: Any,
+        oracle: Oracle | None = None,
+        *,
+        call_host: bool = False,
+        pipelines: Mapping[str, str] | None = None,
+    ) -> None:
         self.function: FunctionType = getattr(program, "__lmc_function__", program)
         captured = capture([self.function])
         self.module = captured.module
@@ -112,7 +121,8 @@ class Checker:
         }
         self.tally = Tally()
         passes = {name: name for name in pass_names()}
-        self._pipelines = {"unoptimised": "", **passes, "pipeline": DEFAULT_PIPELINE}
+        usual = {"unoptimised": "", **passes, "pipeline": DEFAULT_PIPELINE}
+        self._pipelines = dict(usual if pipelines is None else pipelines)
         self._modes: dict[str, Mode] = {}
         self.reordered: set[str] = set()
         self._eager: Outcome | None = None

@@ -254,16 +254,16 @@ def compare_modules(before: Meaning, after: Meaning) -> Mismatch | None:
     A call that fails is met by the first op that may fail and takes its result. A pass may drop
     that one, if it cannot fail by itself: then the failure is met later, or never.
     """
-    failure = after.failure
+    failure, host_calls = after.failure, after.host_calls
     if before.failure is not None and before.failure.is_call:
+        host_calls = host_calls[: len(before.host_calls)]
         if failure is None or failure.place != before.failure.place:
-            made = after.host_calls[: len(before.host_calls)]
-            return _compare_lists("host calls", before.host_calls, made)
+            return _compare_lists("host calls", before.host_calls, host_calls)
     if failure is not None and before.failure is not None and failure.tail in _EMPTY:
         # Of an append whose prompt nobody reads, a pass may keep the check of its text alone.
         failure = replace(failure, tail=before.failure.tail)
     found = _compare_failures(before.failure, failure) or _compare_lists(
-        "host calls", before.host_calls, after.host_calls
+        "host calls", before.host_calls, host_calls
     )
     if found is not None or before.failure is not None:
         return found

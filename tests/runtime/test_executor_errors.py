@@ -4,13 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from manual_backend import Background, ManualBackend, executor_of
-from random_modules import random_module
+from random_modules import placed, random_module
 
 import lmc
 from lmc.codegen.lower import lower
 from lmc.errors import EngineError, LmcError, RunError
 from lmc.ir.interpreter import interpret
-from lmc.ir.location import Location
 from lmc.ir.verifier import verify
 from lmc.passes.pipeline import PassManager
 from lmc.runtime.executor import Executor
@@ -56,13 +55,6 @@ class Pooled(Oracle):
     def submit_score(self, call, on_done):
         self._pool.submit(super().submit_score, call, on_done)
         return DoneTicket()
-
-
-def placed(module):
-    """Give every op a line of its own."""
-    for line, op in enumerate(module.walk(), 1):
-        op.location = Location("m.py", line, 1, line, 2, "")
-    return module
 
 
 def outcome(run, host):
