@@ -20,6 +20,7 @@ from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.host_ops import HOST_OPERATIONS
 from lmc.runtime.executor.instance import Instance
 from lmc.runtime.executor.loop import Loop
+from lmc.runtime.executor.opening import Opening
 from lmc.runtime.executor.operations import OPERATIONS
 from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.slots import Ready, known
@@ -158,6 +159,7 @@ class _StillLoop:
 
     def __init__(self) -> None:
         self.ready: Ready = deque()
+        self.opening = Opening(cast(Loop, self))
 
     def post(self, function: Any) -> None:
         """Queue a function."""

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 
+from lmc.runtime.executor.opening import Opening
 from lmc.runtime.executor.slots import Ready
 
 FIRES_PER_LOOK = 128
@@ -29,6 +30,7 @@ class Loop:
     ) -> None:
         self.ready: Ready = deque()
         self.host = HostPool()
+        self.opening = Opening(self)
         self._inbox: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._timers: list[tuple[float, int, Callable[[], None]]] = []
         self._timer_numbers = itertools.count()

@@ -113,7 +113,7 @@ def _prefill(task: Task, parent: StateHandle, children: Sequence[StateHandle]) -
     hinted = getattr(run.backend, "submit_hinted_prefill", None)
     if hinted is not None:
         submit = partial(hinted, replace(run.hint(parent.content.value.live), number=0))
-    run.begin(partial(submit, ids), ready)
+    run.begin(run.loop.opening.holding(ids, partial(submit, ids)), ready)
 
 
 def _give_children(task: Task, children: Sequence[StateHandle], pin: GroupPin | None) -> None:

@@ -160,6 +160,8 @@ class Run:
             started.hand_over(done, tell)
             return started.ticket
 
+        if started is None:
+            submit = self.loop.opening.holding(call.context, submit)
         self.begin(submit, answered, order=asked.order, site=call.site)
 
     def hint(self, before: int, liveness: Mapping[str, Any] | None = None) -> CallHint:

@@ -313,6 +313,14 @@ class _Queue:
         return sum(not job.is_ended for job in self._jobs.values()) < self._limit
 
     def _fill(self) -> None:
+        """Start instances; where none runs, so that what they ask first comes together."""
+        if self._has_room() and all(job.is_ended for job in self._jobs.values()):
+            with self._session.opening():
+                self._start()
+        else:
+            self._start()
+
+    def _start(self) -> None:
         while self._has_room():
             number, start = next(self._starts, (0, None))
             if start is None:

@@ -2,7 +2,8 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -34,6 +35,15 @@ class Session:
         with self.changed:
             self.changed.wait_for(lambda: not self._jobs)
         self.loop.stop()
+
+    @contextmanager
+    def opening(self) -> Generator[None, None, None]:
+        """Hand over what the runs started within ask first together; see opening.py."""
+        self.loop.post(self.loop.opening.begin)
+        try:
+            yield
+        finally:
+            self.loop.post(self.loop.opening.complete)
 
     def start(self, make_run: MakeRun, open_entry: Callable[[Run], Sequence[Slot]]) -> "Job":
         """Start a run; `open_entry` is called on the loop and returns its result slots."""
@@ -73,6 +83,8 @@ class Session:
         """Begin what was put off; end jobs that wait for nothing, which would be a bug."""
         for job in list(self._jobs):
             job.run.begin_next()
+        if not self.loop.ready:
+            self.loop.opening.idle()
         for job in list(self._jobs):
             if job.is_stalled and not self.loop.ready:
                 job.end(RuntimeError("internal error: the run waits for nothing"))
