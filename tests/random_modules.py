@@ -1,4 +1,4 @@
-"""Random modules that verify: straight lines, branches, loops, forks, nested programs, effects."""
+"""Random modules that verify: straight lines, branches, loops, forks, calls, what passes make."""
 
 import random
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from lmc.ir.builder import Builder, new_function
 from lmc.ir.core import Block, Function, Module, Value
 from lmc.ir.location import Location
-from lmc.ir.types import BOOL, EFFECT, INT, META, PY, STATE, TEXT, Type, list_of
+from lmc.ir.types import BOOL, EFFECT, INT, META, PY, STATE, TEXT, Attr, Type, list_of
 
 TEXTS = ["Hello", " world", "\n", "12", "naïve 🙂", "", " ", "A: "]
 NAMES = ["a", "b", "c", "d"]
@@ -86,6 +86,7 @@ class Maker:
             self._extend, self._extend, self._gen, self._gen, self._select, self._turn,
             self._control, self._fork, self._join, self._set, self._get, self._read, self._text,
             self._number, self._host, self._pure, self._tick, self._container, self._prologue,
+            self._again, self._place, self._foresee, self._unordered,
         ]  # fmt: skip
         nested = [self._if, self._for, self._while, self._call, self._apply]
         for _ in range(count):
@@ -97,7 +98,10 @@ class Maker:
     # -- flat ops --------------------------------------------------------------------------
 
     def _extend(self, b: Builder, scope: Scope, depth: int) -> None:
-        scope.add(b.extend(self._any(scope, STATE), self._any(scope, TEXT)))
+        state = b.extend(self._any(scope, STATE), self._any(scope, TEXT))
+        if self.draw.random() < 0.1:
+            b.block.ops[-1].attributes["hoisted"] = True
+        scope.add(state)
 
     def _gen(self, b: Builder, scope: Scope, depth: int) -> None:
         params = {"max_tokens": self.draw.randint(0, 6)}
@@ -116,7 +120,9 @@ class Maker:
             params["n"] = 2
             kind = list_of(TEXT)
         name = self.draw.choice([*NAMES, None])
-        state, value, meta = b.gen(self._any(scope, STATE), name, kind=kind, **params).results
+        made = b.gen(self._any(scope, STATE), name, kind=kind, **params)
+        made.attributes |= self._notes(params)
+        state, value, meta = made.results
         scope.add(state)
         scope.add(value)
         scope.add(
@@ -127,10 +133,12 @@ class Maker:
         choices = self.draw.sample(["yes", "no", " maybe", "x"], self.draw.randint(1, 3))
         methods = ["token_length_normalized", "greedy_token_selection",
                    "unconditional_likelihood_normalized"]  # fmt: skip
+        state = self._any(scope, STATE)
+        if self.draw.random() < 0.3:
+            state = self._foreseen(b, state, "lm.select", choices)
         made = b.select(
-            self._any(scope, STATE), choices, self.draw.choice(NAMES),
-            choices_method=self.draw.choice(methods),
-        )  # fmt: skip
+            state, choices, self.draw.choice(NAMES), choices_method=self.draw.choice(methods)
+        )
         scope.add(made.results[0])
         scope.add(made.results[1])
 
@@ -148,10 +156,82 @@ class Maker:
 
     def _prologue(self, b: Builder, scope: Scope, depth: int) -> None:
         pieces = [["begin", "system"], ["text", "Constant."], ["end", "system"], ["text", "Go on "]]
-        state = b.op("lm.prologue", [], [STATE], attributes={"pieces": pieces}).result
+        caller: list[Value] = []
+        if self.draw.random() < 0.5:
+            # As inline leaves a nested program: its root, and the caller with a call counted.
+            caller = [self._any(scope, STATE)]
+            scope.add(b.op("lm.tick", caller, [STATE], attributes={"n": 1}).result)
+        if self.draw.random() < 0.3:
+            state = b.op("lm.prompt", caller, [STATE]).result
+        else:
+            state = b.op("lm.prologue", caller, [STATE], attributes={"pieces": pieces}).result
         for name in NAMES:
             state = b.op("lm.set", [state, b.const(0)], [STATE], attributes={"name": name}).result
         scope.add(state)
+
+    def _notes(self, params: dict[str, Attr]) -> dict[str, Attr]:
+        """Return attributes of a generation that mean nothing."""
+        made: dict[str, Attr] = {}
+        if "regex" in params and self.draw.random() < 0.5:
+            made["skeleton"] = [["hole", 1, 3]]
+        if self.draw.random() < 0.2:
+            made["expected"] = self.draw.randrange(9)
+        if self.draw.random() < 0.2:
+            draw = self.draw.choice
+            made["liveness"] = {
+                "context": draw(["last", "more", "unknown"]),
+                "result": draw(["none", "more", "unknown"]),
+            }
+        return made
+
+    def _again(self, b: Builder, scope: Scope, depth: int) -> None:
+        """Ask a greedy call, and take its answer again on the same context."""
+        state, name = self._any(scope, STATE), self.draw.choice([*NAMES, None])
+        attributes: dict[str, Attr] = {} if name is None else {"name": name}
+        if self.draw.random() < 0.5:
+            made = b.gen(state, name, temperature=0, max_tokens=self.draw.randint(0, 4))
+            attributes["kind"] = "gen"
+        else:
+            made = b.select(state, ["yes", "no"], name)
+            attributes["kind"] = "select"
+        other = b.op("lm.tick", [state], [STATE], attributes={"n": 1}).result
+        taken = b.op("lm.again", [other, *made.results], [STATE, TEXT, META], attributes=attributes)
+        for value in (*made.results[:2], *taken.results[:2]):
+            scope.add(value)
+
+    def _place(self, b: Builder, scope: Scope, depth: int) -> None:
+        """Put a text that was appended ahead at the place of a state with more calls."""
+        state = self._any(scope, STATE)
+        ahead = b.extend(state, self.draw.choice(TEXTS))
+        b.block.ops[-1].attributes["hoisted"] = True
+        counted = b.op("lm.tick", [state], [STATE], attributes={"n": 1}).result
+        scope.add(b.op("lm.place", [ahead, counted], [STATE]).result)
+
+    def _foresee(self, b: Builder, scope: Scope, depth: int) -> None:
+        """Say what may follow a typed generation."""
+        state = self._foreseen(b, self._any(scope, STATE), "lm.gen", ["True", "False"])
+        made = b.gen(state, self.draw.choice(NAMES), kind=BOOL, type="bool", max_tokens=12)
+        scope.add(made.results[0])
+        scope.add(made.results[1])
+
+    def _foreseen(self, b: Builder, state: Value, call: str, texts: list[str]) -> Value:
+        paths: list[Attr] = []
+        for text in texts:
+            path: dict[str, Attr] = {"choice": text, "pieces": [["text", self.draw.choice(TEXTS)]]}
+            if self.draw.random() < 0.3:
+                path |= {"share": 0.5, "ticks": 1}
+            paths.append(path)
+        return b.op(
+            "lm.foresee", [state], [STATE], attributes={"call": call, "paths": paths}
+        ).result
+
+    def _unordered(self, b: Builder, scope: Scope, depth: int) -> None:
+        """Append pieces whose order is free."""
+        state = self._any(scope, STATE)
+        for side in ("begin", *["next"] * self.draw.randint(0, 2)):
+            state = b.op("lm.unordered", [state], [STATE], attributes={"side": side}).result
+            state = b.extend(state, self._any(scope, TEXT))
+        scope.add(b.op("lm.unordered", [state], [STATE], attributes={"side": "end"}).result)
 
     def _fork(self, b: Builder, scope: Scope, depth: int) -> None:
         count = self.draw.randint(1, 3)
@@ -282,6 +362,8 @@ class Maker:
             inner.yield_(own.effect, *(self._any(own, kind) for kind in kinds))
             blocks.append(block)
         made = b.if_(condition, blocks[0], blocks[1], [EFFECT, *kinds])
+        if self.draw.random() < 0.2:
+            made.attributes["taken"] = [self.draw.randrange(9), self.draw.randrange(9)]
         self._take(scope, made.results)
 
     def _for(self, b: Builder, scope: Scope, depth: int) -> None:

@@ -90,7 +90,12 @@ def test_failing_modules_fail_alike(part):
             failed += len(expected) == 4
             shown = outcome(lambda h: executed(module, pooled, h), Host())  # noqa: B023
             assert shown == expected, seed
-            better = PassManager.parse().run(module).module
+            if expected[0] == "IncompleteError":
+                continue  # a call failed: a pass may drop the op that meets it
+            made = PassManager.parse().run(module)
+            better = made.module
+            if made.level != "E":  # pieces of free order have moved
+                expected = outcome(lambda h: interpreted(made.reference, oracle, h), Host())  # noqa: B023
             shown = outcome(lambda h: executed(better, pooled, h), Host())  # noqa: B023
             assert shown == expected, seed
     assert failed > NUM_SEEDS / 6 / 4
