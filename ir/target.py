@@ -5,7 +5,7 @@ models and backends.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
 
@@ -134,6 +134,7 @@ OnText = Callable[[str], None]
 OnPrefill = Callable[["Prefill | BaseException"], None]
 
 
+@runtime_checkable
 class Prefill(Protocol):
     """A computed prefix; pinned until released."""
 

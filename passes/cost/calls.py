@@ -75,7 +75,7 @@ def gen_cost(
         walk.constraints[op.location] = length
     if params.pop("max_tokens", None) is UNKNOWN:
         scene.tally.unbounded[op.location] = "max_tokens is not known"
-        length = Length(Interval(0, math.inf))
+        length = Length(Interval(0, math.inf), length.text, respelled=length.text)
     tokens = length.tokens
     symbols = prompt.symbols(walk.encoder, stable=False)
     is_empty = not symbols

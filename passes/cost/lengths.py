@@ -1,32 +1,19 @@
 """How long a generation can be: by its parameters, and by what its constraint allows."""
 
 import math
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from lmc.ir.calls import Constraint, SamplingParams
 from lmc.ir.interpreter_calls import GenRequest
 from lmc.ir.target import Tokenizer
 from lmc.passes.cost.intervals import Interval
+from lmc.passes.cost.respelling import growth_of
 from lmc.passes.lint.languages import Languages
 
 if TYPE_CHECKING:
     from lmc.ir.automata import ByteDfa
-
-BORDER = 4
-"""Tokens that the two ends of a generated text may add where it is encoded anew."""
-
-
-def respelled(tokens: float) -> float:
-    """Return how many tokens a generated text of some tokens needs at the most, encoded anew.
-
-    Taken for granted: a tokenizer's own encoding of a text is as a rule its shortest, so text of
-    n sampled tokens needs about n again. A merge across the border of two sampled tokens can
-    undo both, so each pair of them may add one. Tests count it on random tokens, which are worse
-    than text, and on every run that they measure.
-    """
-    return tokens + tokens // 2 + BORDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +26,7 @@ class Length:
         shortest: the fewest bytes that its constraint allows; None without a constraint.
         states: states of the constraint's automaton.
         forced: the share of them that leave one byte only to come.
+        respelled: tokens that its text needs at the most where it stands elsewhere.
     """
 
     tokens: Interval
@@ -46,11 +34,7 @@ class Length:
     shortest: int | None = None
     states: int = 0
     forced: float = 0.0
-
-    @property
-    def respelled(self) -> float:
-        """Tokens that its text needs at the most where it stands elsewhere."""
-        return min(respelled(self.tokens.high), self.text)
+    respelled: float = math.inf
 
 
 MANY = 1 << 50
@@ -61,11 +45,29 @@ class Lengths:
     """Bounds generations of one tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
         self._languages = Languages(tokenizer)
         self._bounds: dict[Constraint, _Bounds | None] = {}
 
     def of(self, request: GenRequest) -> Length:
         """Return the bounds of a generation."""
+        length = self._of(request)
+        return replace(length, respelled=self.respelled(length.tokens.high, length.text))
+
+    def respelled(self, tokens: float, text: float = math.inf) -> float:
+        """Return how many tokens a text of some generated tokens and of some bytes can need.
+
+        No token is shorter than a byte. One of its tokens may reach over each of its ends.
+        """
+        if text <= tokens or tokens in (0, math.inf):
+            return min(tokens, text)
+        return min(self._growth * tokens + 1, text)
+
+    @cached_property
+    def _growth(self) -> int:
+        return growth_of(self._tokenizer)
+
+    def _of(self, request: GenRequest) -> Length:
         sampling = request.sampling
         most = sampling.max_tokens if sampling.max_tokens < MANY else math.inf
         low = min(_least(sampling), MANY)

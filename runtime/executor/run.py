@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lmc.errors import Cancelled, LmcError, RunError
 from lmc.ir.calls import CallHint, CallUsage, GenCall, GenResult, ScoreCall
-from lmc.ir.target import Backend
+from lmc.ir.target import Backend, Prefill
 from lmc.runtime.executor.code import CodeStep, PlanCode
 from lmc.runtime.executor.frontier import Frontier
 from lmc.runtime.executor.host import HostFunctions
@@ -282,6 +282,9 @@ class Run:
         if not self.is_closed:
             on_answer(result)
         else:
+            if isinstance(result, Prefill):
+                # It was computed before its cancellation came; nobody else would unpin it.
+                result.release()
             self._drain()
 
     def _drain(self) -> None:

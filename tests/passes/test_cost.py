@@ -14,7 +14,8 @@ from lmc.ir.calls import GenCall, GenResult, ScoreCall
 from lmc.ir.core import Module
 from lmc.ir.interpreter import Interpretation, interpret
 from lmc.passes.cost.analysis import CostReport, estimate_cost
-from lmc.passes.cost.lengths import respelled
+from lmc.passes.cost.lengths import lengths_of
+from lmc.passes.cost.respelling import growth_of
 from lmc.runtime.engine.scoring import plan_branches
 from lmc.runtime.oracle import Oracle
 
@@ -89,15 +90,39 @@ def test_no_random_module_computes_more(make_program: Any) -> None:
     assert sum(ratio is not None for ratio in ratios) > 15
 
 
-def test_text_of_tokens_needs_about_as_many_tokens_again() -> None:
-    """The one thing that the bounds take for granted, on tokens drawn at random."""
+CHAINS = [
+    (" another", "ography"), (" earlier", "ensity"), (" previous", "though", "ected"),
+    (" rather", "aught"), ("\n               ", "ought"), (" significantly",),
+]  # fmt: skip
+"""Tokens that become many more where their text is encoded anew; found by search."""
+
+
+def test_no_chain_of_tokens_needs_more_than_it_may_where_it_stands_elsewhere() -> None:
+    """Those that a search found, over and over, and tokens drawn at random."""
     tokenizer, draw = Oracle().target.tokenizer, Random(5)
+    most = lengths_of(tokenizer).respelled
+    texts = {piece.decode() for piece in tokenizer.token_bytes() if piece and piece.isascii()}
+    for chain in CHAINS:
+        assert texts.issuperset(chain[:2])
+        for times in (1, 2, 20):
+            assert len(tokenizer.encode("".join(chain) * times)) <= most(len(chain) * times)
+    assert len(tokenizer.encode(" anotherography" * 20)) == 20 * 7  # of 40 tokens
     plain = [i for i, piece in enumerate(tokenizer.token_bytes()) if piece]
-    for count in [1, 2, 3, 4, 6, 8, 12, 20, 40] * 60:
+    for count in [1, 2, 3, 4, 6, 8, 12, 20, 40] * 30:
         text = tokenizer.decode(draw.choices(plain, k=count))
         # Broken characters come as U+FFFD, which a generation never puts into a prompt.
         whole = text.replace("\ufffd", "")
-        assert len(tokenizer.encode(whole)) <= respelled(count)
+        assert len(tokenizer.encode(whole)) <= most(count)
+
+
+def test_no_part_of_a_token_is_more_tokens_than_generated_text_may_grow_by() -> None:
+    """What is left out by a rule of thumb is not what counts."""
+    tokenizer = Oracle().target.tokenizer
+    most, pieces = growth_of(tokenizer), [piece for piece in tokenizer.token_bytes() if piece]
+    for text in Random(3).sample([p.decode() for p in pieces if p.isascii()], 400):
+        for start in range(len(text)):
+            for end in range(start + most, len(text) + 1):
+                assert len(tokenizer.encode(text[start:end])) < most
 
 
 @lmc.function

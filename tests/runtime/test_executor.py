@@ -519,6 +519,21 @@ GROUP = """
 """
 
 
+def test_a_group_that_is_computed_before_its_cancellation_comes_is_given_back():
+    """A run that ends meanwhile leaves nothing pinned."""
+    backend = ManualBackend()
+    executor = executor_of(GROUP, backend)
+    run = run_in_background(executor)
+    (prologue,) = backend.wait(1)
+    backend.pin(prologue)
+    (group,) = backend.wait(1)
+    group.cancel = lambda: backend.pin(group)
+    executor.cancel()
+    with pytest.raises(Cancelled):
+        run.result()
+    assert backend.pinned == [prologue.call]
+
+
 def test_groups_and_prologues_are_computed_first_and_given_back():
     backend = ManualBackend()
     executor = executor_of(GROUP, backend)
