@@ -87,9 +87,16 @@ class Artifact:
 
 
 def _parsed(text: str, name: str) -> Module:
+    """Return the module of an artifact's IR text; raises ArtifactError where it is none."""
     from lmc.ir.parser import parse_module
+    from lmc.ir.verifier import verify
 
-    return parse_module(text, name)
+    try:
+        module = parse_module(text, name)
+        verify(module)
+    except LmcError as error:
+        raise ArtifactError(f"the artifact is damaged: {error}", hint=AGAIN) from error
+    return module
 
 
 def pack_artifact(
@@ -123,7 +130,7 @@ def pack_artifact(
         ArtifactError: something is larger than an artifact may hold.
     """
     log = [item.as_data() if hasattr(item, "as_data") else item for item in pass_log]
-    manifest = _manifest(plan, target, entry, log, hosts or {}, lmc_version, pipeline)
+    manifest = _manifest(plan, target.name, entry, log, hosts or {}, lmc_version, pipeline)
     contents = {
         "manifest.json": _json(manifest),
         "captured.lmir": _ir_text(captured),
@@ -168,8 +175,6 @@ def unpack_artifact(data: bytes | bytearray) -> Artifact:
     manifest, target = loaded["manifest.json"], loaded["target.json"]
     try:
         plan = plan_from_json(join_shared(loaded["plan.json"]))
-        manifest["programs"] = [decode_attr(item) for item in manifest["programs"]]
-        is_whole = manifest["entry"] in plan.functions and isinstance(target["fingerprint"], str)
         made = Artifact(
             manifest=manifest,
             captured_text=contents["captured.lmir"].decode(),
@@ -180,13 +185,54 @@ def unpack_artifact(data: bytes | bytearray) -> Artifact:
             hosts=host_from_json(manifest["hosts"]),
             kv=kv,
         )
+        _check_records(made)
+        manifest["programs"] = [decode_attr(item) for item in manifest["programs"]]
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"the artifact is damaged: {error!r}", hint=AGAIN) from error
     if kv:
         unpack_kv(kv)
-    if not is_whole or not isinstance(manifest.get("pipeline"), str):
-        raise ArtifactError("the artifact is damaged: its manifest is not whole", hint=AGAIN)
     return made
+
+
+def _check_records(made: Artifact) -> None:
+    """Check that what an artifact tells of itself fits its plan.
+
+    Raises:
+        ValueError, TypeError, LookupError: it does not.
+    """
+    manifest, target = made.manifest, made.target
+    words = [manifest[name] for name in ("model", "lmc_version", "pipeline", "entry")]
+    words += [target["name"], target["fingerprint"]]
+    if not all(isinstance(word, str) for word in words):
+        raise TypeError("a word of its manifest or target is no text")
+    if manifest["entry"] not in made.plan.entries:
+        raise ValueError("its entry is none of its programs")
+    if target["fingerprint"] != made.plan.target_fingerprint:
+        raise ValueError("its target is not that of its plan")
+    for record in made.pass_log:
+        _check_record(record)
+    expected = _manifest(
+        made.plan, target["name"], manifest["entry"], made.pass_log, made.hosts,
+        manifest["lmc_version"], manifest["pipeline"],
+    )  # fmt: skip
+    different = [
+        name for name in {**expected, **manifest} if expected.get(name) != manifest.get(name)
+    ]
+    if different or len(expected) != len(manifest):
+        raise ValueError(f"its manifest does not fit its plan: {', '.join(different)}")
+
+
+def _check_record(record: dict[str, Any]) -> None:
+    """Check the record of a pass; raises as `_check_records` does."""
+    texts = [record["name"], record["level"]]
+    for remark in record["remarks"]:
+        texts += [remark["message"], remark["at"] or ""]
+        if not isinstance(remark["fired"], bool):
+            raise TypeError("a remark of its pass log is not whole")
+    if not all(isinstance(text, str) for text in texts) or not isinstance(record["options"], dict):
+        raise TypeError("a record of its pass log is not whole")
+    if record["name"] == "profile" and not isinstance(record["options"]["runs"], int):
+        raise TypeError("the record of its profile is not whole")
 
 
 def _ir_text(module: Module) -> bytes:
@@ -212,7 +258,7 @@ def _from_json(name: str, data: bytes) -> Any:
 
 def _manifest(
     plan: Plan,
-    target: Target,
+    model: str,
     entry: str,
     log: Sequence[Any],
     hosts: Mapping[str, HostParams | None],
@@ -225,7 +271,7 @@ def _manifest(
         "lmc_version": lmc_version,
         "name": encode_attr(plan.name),
         "entry": entry,
-        "model": target.name,
+        "model": model,
         "programs": [encode_attr(_program(plan.functions[name])) for name in plan.entries],
         "host_imports": [*plan.callees(), *plan.classes()],
         "hosts": host_to_json(hosts),

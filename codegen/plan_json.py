@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lmc.codegen.plan import PLAN_VERSION, Plan, PlanBlock, PlanFunction, PlanParam, Step
+from lmc.codegen.plan_check import check_plan
 from lmc.errors import ArtifactError
 from lmc.ir.location import Location
 from lmc.ir.types import Attr
@@ -122,6 +123,9 @@ def _plan(data: dict[str, Any]) -> Plan:
     )
     for function in functions:
         _check_block(function.body, (), len(locations))
+    if len(plan.functions) != len(functions):
+        raise ValueError("two functions have the same name")
+    check_plan(plan)
     return plan
 
 

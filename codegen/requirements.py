@@ -8,6 +8,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from enum import EnumType
 from typing import Any
 
 from lmc.codegen.plan import Plan, Step
@@ -43,7 +44,12 @@ class CallShape:
 
 
 def params_of(function: Callable[..., Any]) -> HostParams | None:
-    """Return a function's parameters; None where Python does not tell them."""
+    """Return a function's parameters; None where Python does not tell them.
+
+    Nor are they told of an Enum, whose own call differs between Python's versions.
+    """
+    if isinstance(function, EnumType):
+        return None
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):

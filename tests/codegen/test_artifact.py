@@ -3,20 +3,24 @@
 import hashlib
 import inspect
 import io
+import json
+import random
 import struct
 import typing
 import zipfile
+from collections import Counter
 
 import pytest
 from manual_backend import module_of
 
+import lmc
 from lmc.codegen.artifact import load_artifact, pack_artifact, save_artifact, unpack_artifact
 from lmc.codegen.artifact_file import ENTRIES, FORMAT_VERSION, HEADER, MAGIC
 from lmc.codegen.lower import lower
 from lmc.codegen.plan import PLAN_VERSION, PlanBlock, PlanFunction, PlanParam
 from lmc.codegen.signature import annotation_of, signature_of
 from lmc.codegen.target import oracle_target
-from lmc.errors import ArtifactError
+from lmc.errors import ArtifactError, RunError, UsageError
 from lmc.ir.printer import print_module
 
 TEXT = """
@@ -233,3 +237,89 @@ def test_signatures_are_real():
 )
 def test_annotations_are_read_and_never_run(text, expected):
     assert annotation_of(text) == expected
+
+
+EDITS = (
+    None, True, -1, 7, 10**12, 1.5, "", "lm.gen", "host.call", "os:system", [], [1, 2], {},
+    {"$int": "z"}, {"$tuple": [1]}, {"$text": [-1]}, {"$shared": -1}, {"$dict": [[1, 2]]},
+)  # fmt: skip
+
+
+def places(data, path=()):
+    """Yield the path of every part of JSON data but the whole."""
+    for key, item in data.items() if isinstance(data, dict) else enumerate(data):
+        yield (*path, key)
+        if isinstance(item, (dict, list)):
+            yield from places(item, (*path, key))
+
+
+def edited(data, draw):
+    """Return JSON data with some part left out, repeated, or another value there."""
+    made = json.loads(data)
+    *path, key = draw.choice(list(places(made)))
+    owner = made
+    for part in path:
+        owner = owner[part]
+    kind = draw.randrange(4)
+    if kind == 0:
+        del owner[key]
+    elif kind == 1 and isinstance(owner, list):
+        owner.insert(key, owner[key])
+    elif kind == 2 and type(owner[key]) is int:
+        owner[key] += draw.choice((1, -1))
+    else:
+        owner[key] = draw.choice(EDITS)
+    return json.dumps(made).encode()
+
+
+def test_edits_with_right_checksums_are_refused_or_run(tmp_path):
+    draw, path, outcomes = random.Random(4), tmp_path / "m.lmc", Counter()
+    names = ("plan.json", "plan.json", "manifest.json", "target.json", "pass_log.json")
+    for _ in range(500):
+        name = draw.choice(names)
+        path.write_bytes(zipped(changed(name, edited(dict(contents())[name], draw))))
+        try:
+            loaded = lmc.load(path)
+            loaded.remark_lines()
+            loaded.run("x", [2], backend="oracle", timeout=10).text()
+            outcomes["ran"] += 1
+        except ArtifactError:
+            outcomes["refused"] += 1
+        except (
+            RunError,
+            UsageError,
+        ):  # what a program can say as well: another method, another value
+            outcomes["failed"] += 1
+    assert outcomes["refused"] > 250, outcomes
+    assert outcomes["failed"] < 25, outcomes
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b'"lm.extend"', b'"lm.nothing"', "there is no step 'lm.nothing'"),
+        (b'"lm.extend"', b'"func.return"', "there is no step 'func.return'"),
+        (b'"lm.extend",[3,1],[4]', b'"lm.extend",[3,5],[4]', "operand 1 (r5) is not defined before this op"),
+        (b'"lm.extend",[3,1],[4]', b'"lm.extend",[3,1],[3]', "not filled once"),
+        (b'"lm.extend",[3,1],[4]', b'"lm.extend",[1,3],[4]', "takes states at other places"),
+        (b'"host.call",[0,6]', b'"host.call",[0,9]', "is not defined before this op"),
+        (b'"host.call",[0,6]', b'"host.call",[6,0]', "operand 0 is py instead of effect"),
+        (b'"params":{"stop"', b'"params":{"halt"', "unknown parameter 'halt'"),
+        (b'"held_back":', b'"held_back":-', "its token ids are no numbers from 0"),
+        (b'"kind":"program"', b'"kind":"helper"', "entry @main is a helper"),
+    ],
+)
+def test_a_plan_that_lowering_never_makes_is_refused(old, new, message):
+    plan = dict(contents())["plan.json"]
+    assert plan.count(old) == 1, plan
+    with pytest.raises(ArtifactError, match="the plan is damaged") as caught:
+        unpack_artifact(zipped(changed("plan.json", plan.replace(old, new))))
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize("text", [b"", b"module", b'module "m" {} {\n  entry @main\n}\n'])
+def test_ir_text_that_is_none_is_told_when_it_is_needed(text):
+    for name in ("captured.lmir", "module.lmir"):
+        loaded = unpack_artifact(zipped(changed(name, text)))
+        with pytest.raises(ArtifactError, match="the artifact is damaged"):
+            loaded.captured() if name == "captured.lmir" else loaded.module()
