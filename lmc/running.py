@@ -250,7 +250,10 @@ class Runnable(Generic[R]):
             an iterator early cancels what still runs; it holds only the instances that run
             or have just ended.
         """
-        pairs = self._batch(batch_kwargs, num_threads, keep_errors, not as_completed, keywords)
+        is_list = not (generator_style or as_completed) and isinstance(batch_kwargs, Sequence)
+        pairs = self._batch(
+            batch_kwargs, num_threads, keep_errors, not as_completed, keywords, is_list=is_list
+        )
         shown: Generator[tuple[int, Any], None, None]
         shown = self._counted(pairs, batch_kwargs) if progress_bar else pairs
         if as_completed:
@@ -274,13 +277,17 @@ class Runnable(Generic[R]):
         keep_errors: bool,
         in_order: bool,
         keywords: dict[str, Any],
+        *,
+        is_list: bool,
     ) -> "Generator[tuple[int, Any], None, None]":
+        """Yield (index, result); `is_list` tells that all arguments are there, all results held."""
         own, options, defaults = self._part(keywords, self.run_options)
         if own:
             raise UsageError(f"'{self.name}' has no run option {next(iter(own))!r}")
         limit = None if num_threads in (None, "auto") else num_threads
         runner, options = self._prepared(Request({}, options, defaults))
-        arguments = (self._bind_item(number, item) for number, item in enumerate(batch))
+        bound = (self._bind_item(number, item) for number, item in enumerate(batch))
+        arguments = list(bound) if is_list else bound
         return runner.run_completed(
             arguments, limit=limit, keep_errors=keep_errors, in_order=in_order, **options
         )

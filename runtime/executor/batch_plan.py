@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 from lmc.codegen.plan import Plan
+from lmc.errors import LmcError
 from lmc.ir.calls import GenCall, ScoreCall
 from lmc.ir.target import Backend, OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.executor.code import Operation, PlanCode
@@ -28,6 +29,12 @@ from lmc.runtime.executor.task import Scope, Task, open_frame
 
 MAX_FIRES = 200_000
 """Steps of one instance after which it is taken as it stands: a loop may never end."""
+
+FEW_FIRES = 5_000
+"""The same where the order of starting is all that is wanted."""
+
+EFFECTS = frozenset({"host.call", "host.method"})
+"""Steps that call functions whose order may be seen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +126,34 @@ def plan_batch(
     return BatchPlan(len(batch), tuple(calls))
 
 
+def start_order(
+    plan: Plan,
+    entry: str,
+    target: Target,
+    batch: Sequence[Mapping[str, Any] | LmcError],
+    defaults: Mapping[str, Any],
+) -> list[int]:
+    """Return the order in which to start the runs of a batch: through the trie, depth first.
+
+    Runs whose first calls share most come one after another. Where a program calls functions
+    that may have effects, it is the batch's own order.
+    """
+    if not EFFECTS.isdisjoint(step.op for step in plan.steps(entry)):
+        return list(range(len(batch)))
+    code = PlanCode(plan, {**OPERATIONS, **_UNANSWERED})
+    first: dict[int, tuple[int, ...]] = {}
+    for number, args in enumerate(batch):
+        if isinstance(args, LmcError):
+            continue
+        try:
+            checked = checked_defaults(defaults)
+            calls = _known_calls(code, entry, target, args, number, checked, FEW_FIRES)
+        except LmcError:
+            continue  # told where the run starts
+        first[number] = min((call.context for call in calls), default=())
+    return sorted(range(len(batch)), key=lambda number: (first.get(number, ()), number))
+
+
 def _leave(task: Task) -> None:
     """Leave a step's outputs to come: its function is not called ahead."""
 
@@ -137,6 +172,7 @@ def _known_calls(
     args: Mapping[str, Any],
     number: int,
     defaults: dict[str, Any],
+    max_fires: int = MAX_FIRES,
 ) -> list[PlannedCall]:
     """Return the calls that one run asks while nothing is answered."""
     function = code.plan.functions[entry]
@@ -145,7 +181,7 @@ def _known_calls(
     run = Run(cast(Loop, loop), cast(Backend, backend), code, HostFunctions({}), instance)
     arguments = [known(None), *map(known, bind_arguments(function, args))]
     open_frame(run, code.body(entry), arguments, (), (), Scope((), defaults))
-    for _ in range(MAX_FIRES):
+    for _ in range(max_fires):
         if not loop.ready:
             run.begin_next()
         if not loop.ready:

@@ -20,6 +20,9 @@ from lmc.runtime.executor.switches import ALL, Switches
 from lmc.runtime.executor.task import Scope, open_frame
 from lmc.runtime.result import RunResult
 
+CHARS_PER_TOKEN = 4
+"""Of most text; tells whether a batch may be larger than a backend's memory."""
+
 Check = Callable[[Mapping[str, Any], Mapping[str, Any]], None]
 """Looks at a run's arguments and decode parameters before it starts."""
 
@@ -107,6 +110,21 @@ class PlanRunner(Runner):
         self._check = check
         self._executor = executor
         self._function = function
+
+    def start_order(
+        self, batch: Sequence[Mapping[str, Any] | LmcError], defaults: Mapping[str, Any]
+    ) -> list[int]:
+        """Return an order in which prefixes are shared, where memory may not hold all texts."""
+        executor = self._executor
+        num_slots = getattr(executor.backend, "num_slots", None)
+        given = (args.values() for args in batch if isinstance(args, Mapping))
+        chars = sum(len(str(value)) for values in given for value in values)
+        if num_slots is None or chars // CHARS_PER_TOKEN <= num_slots // 2:
+            return super().start_order(batch, defaults)
+        from lmc.runtime.executor.batch_plan import start_order  # it uses this module
+
+        target = executor.backend.target
+        return start_order(executor.plan, self._function.name, target, batch, defaults)
 
     def starter(self, args: Mapping[str, Any], instance: Instance) -> Start:
         """Return what starts one instance; arguments are checked at once."""

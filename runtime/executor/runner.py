@@ -4,10 +4,10 @@ One after another, in the background, or a batch of many at a time, in order or 
 """
 
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from lmc.errors import LmcError, UsageError
 from lmc.ir.profile import Profile
@@ -92,6 +92,12 @@ class Runner:
 
     def __init__(self, sessions: Sessions | None = None) -> None:
         self.sessions = sessions if sessions is not None else Sessions()
+
+    def start_order(
+        self, batch: Sequence[Mapping[str, Any] | LmcError], defaults: Mapping[str, Any]
+    ) -> list[int]:
+        """Return the order in which to start the instances of a batch that is known whole."""
+        return list(range(len(batch)))
 
     def starter(self, args: Mapping[str, Any], instance: Instance) -> Start:
         """Return what starts one instance in a session; arguments are checked at once."""
@@ -215,21 +221,32 @@ class Runner:
     ) -> Generator[tuple[int, RunResult | LmcError], None, None]:
         """Run once per set of arguments; yield (index, result) as instances end.
 
-        An error in the batch stands for wrong arguments: it is the outcome of that instance.
+        Of a batch that is a list, and longer than `limit`, those that share most are started one
+        after another, and all results are held until they can be handed out. An error in the
+        batch stands for wrong arguments: it is the outcome of that instance.
         """
         most = self.max_concurrent if limit is None else limit
         if isinstance(most, bool) or not isinstance(most, int) or most < 1:
             raise UsageError(f"num_threads must be a number from 1, not {most!r:.80}")
-        starts = (
-            self._start_of(
-                args,
-                Instance(seed=seed, number=number, defaults=defaults or {}, on_event=on_event,
-                         timeout=timeout, profile=profile, speculate=speculate),
-            )
-            for number, args in enumerate(batch)
-        )  # fmt: skip
+        numbered: Iterator[tuple[int, Mapping[str, Any] | LmcError]] = enumerate(batch)
+        most_held = most * LOOKAHEAD
+        if isinstance(batch, list) and len(batch) > most:
+            known = cast("list[Mapping[str, Any] | LmcError]", batch)
+            order = self.start_order(known, defaults or {})
+            if order != list(range(len(known))):
+                numbered, most_held = iter([(n, known[n]) for n in order]), len(known)
+
+        def start_of(number: int, args: Mapping[str, Any] | LmcError) -> BatchStart:
+            instance = Instance(
+                seed=seed, number=number, defaults=defaults or {}, on_event=on_event,
+                timeout=timeout, profile=profile, speculate=speculate,
+            )  # fmt: skip
+            return self._start_of(args, instance)
+
+        starts = ((number, start_of(number, args)) for number, args in numbered)
         with kept(self.sessions) as session:
-            for number, job in _Queue(session, starts, most, in_order=in_order):
+            queue = _Queue(session, starts, most, most_held, in_order=in_order)
+            for number, job in queue:
                 try:
                     yield number, job.wait()
                 except LmcError as error:
@@ -283,11 +300,19 @@ class _Queue:
     """Jobs of a batch: started as others end, handed out one after another."""
 
     def __init__(
-        self, session: Session, starts: Iterator[BatchStart], limit: int, *, in_order: bool
+        self,
+        session: Session,
+        starts: Iterator[tuple[int, BatchStart]],
+        limit: int,
+        most_held: int,
+        *,
+        in_order: bool,
     ) -> None:
         self._session = session
-        self._starts = enumerate(starts)
+        self._starts = starts
         self._limit = limit
+        self._most_held = most_held
+        self._next = 0
         self._in_order = in_order
         self._jobs: dict[int, Job | NotStarted] = {}
         self._is_exhausted = False
@@ -299,16 +324,18 @@ class _Queue:
             if number is None:
                 self._wait()
             else:
+                self._next = number + 1
                 yield number, self._jobs.pop(number)
             self._fill()
 
     def _ended(self) -> int | None:
         """Return the number of an ended job that may be handed out."""
-        candidates = self._jobs if not self._in_order else [next(iter(self._jobs))]
-        return next((number for number in candidates if self._jobs[number].is_ended), None)
+        candidates = [self._next] if self._in_order else list(self._jobs)
+        jobs = self._jobs
+        return next((n for n in candidates if n in jobs and jobs[n].is_ended), None)
 
     def _has_room(self) -> bool:
-        if self._is_exhausted or len(self._jobs) >= self._limit * LOOKAHEAD:
+        if self._is_exhausted or len(self._jobs) >= self._most_held:
             return False
         return sum(not job.is_ended for job in self._jobs.values()) < self._limit
 
@@ -322,10 +349,11 @@ class _Queue:
 
     def _start(self) -> None:
         while self._has_room():
-            number, start = next(self._starts, (0, None))
-            if start is None:
+            entry = next(self._starts, None)
+            if entry is None:
                 self._is_exhausted = True
             else:
+                number, start = entry
                 self._jobs[number] = start(self._session)
 
     def _wait(self) -> None:
