@@ -132,7 +132,8 @@ class _Lowering:
     def attributes(self, op: Op) -> dict[str, Attr]:
         """Return a step's attributes; prologues get token ids and the held-back count."""
         made = _copied(op.attributes)
-        made.pop("skeleton", None)  # for people; nothing that runs looks at it
+        for note in ("skeleton", "expected"):  # for passes and people; nothing that runs looks
+            made.pop(note, None)
         if op.name == "lm.prologue" and self.target is not None:
             pieces = op.attributes["pieces"]
             key = repr(pieces)

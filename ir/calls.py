@@ -75,6 +75,8 @@ class CallHint:
         context: whether a later call continues the context other than through this call's
             result: "last" for none, "more" for one, "unknown".
         result: whether a later call continues the result: "none", "more", "unknown".
+        remaining: tokens that a profile expects of this call and the longest chain of calls
+            that need it; 0 where none was used.
     """
 
     run: int
@@ -83,6 +85,7 @@ class CallHint:
     number: int = 0
     context: Literal["last", "more", "unknown"] = "unknown"
     result: Literal["none", "more", "unknown"] = "unknown"
+    remaining: int = 0
 
 
 @dataclass(frozen=True, slots=True)

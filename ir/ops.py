@@ -134,7 +134,8 @@ _lm.add(
     "`expected`: the tokens that a profile expects, and `skeleton`: what the constraint forces "
     "(see ir.skeleton); they mean nothing. "
     "`liveness`: {context: last, more or unknown, result: none, more or unknown}, whether other "
-    "calls continue the prompt before and after, as the pass of that name found; means nothing. "
+    "calls continue the prompt before and after, as the pass of that name found, and with a "
+    "profile `remaining`, the tokens expected from here on; means nothing. "
     "`defaults` (made by inline): defaults of the program that it was written in, which stand "
     "before the run's.",
     operands=(STATE,),

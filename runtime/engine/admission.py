@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_tree import common_len
+from lmc.runtime.cache.radix_tree import LATEST, common_len
 from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.policy import OrderKind
 from lmc.runtime.engine.sequence import Sequence
@@ -81,15 +81,18 @@ class WaitingQueue:
                 pass  # a dict keeps them so
         return urgent + window
 
-    def _rank(self, seq: Sequence, step: int) -> tuple[bool, int, int, bytes, int]:
-        """Sort key: long waits, earlier runs, cached prefix against time of arrival, the trie.
+    def _rank(self, seq: Sequence, step: int) -> tuple[bool, int, int, int, bytes, int]:
+        """Sort key: long waits, earlier runs, cached prefix against arrival, chains, the trie.
 
         All waiting sequences age alike, so the step of arrival stands for the age.
         """
         if _is_old(seq, step):
-            return False, seq.serial, 0, b"", 0
+            return False, seq.serial, 0, 0, b"", 0
         prefix = AGEING_TOKENS * seq.arrival_step - self.matched_len(seq)
-        return True, self._foresight.place(seq), prefix, seq.order_key, seq.serial
+        place = self._foresight.place(seq)
+        # New runs begin by the trie alone: what they share counts for more.
+        remaining = 0 if seq.hint is None or place == LATEST else seq.hint.remaining
+        return True, place, prefix, -remaining, seq.order_key, seq.serial
 
     def matched_len(self, seq: Sequence) -> int:
         """Return how much of `seq` is cached now; kept until the tree changes."""

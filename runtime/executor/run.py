@@ -179,6 +179,7 @@ class Run:
             number=next(_call_numbers),
             context=found.get("context", "unknown"),
             result=found.get("result", "unknown"),
+            remaining=found.get("remaining", 0),
         )
 
     def is_beyond(self, order: Order) -> bool:

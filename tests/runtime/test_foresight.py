@@ -71,10 +71,11 @@ class World:
             self.run()
 
 
-def hint(run, number=0, before=0, context="unknown", result="unknown"):
+def hint(run, number=0, before=0, context="unknown", result="unknown", remaining=0):
     return CallHint(
-        run=run, program="p", before=before, number=number, context=context, result=result
-    )
+        run=run, program="p", before=before, number=number, context=context, result=result,
+        remaining=remaining,
+    )  # fmt: skip
 
 
 PROMPT = list(range(3, 43))
@@ -135,6 +136,34 @@ def test_what_another_run_found_cached_is_not_dead_when_it_ends(fakes):
     world.ask([*PROMPT, *[50] * 30], hint(2, 2, context="last", result="none"))
     world.run()
     assert (world.cached(PROMPT), world.core.cache.tree.held_len) == (40, 40)
+
+
+def test_of_a_run_that_has_begun_the_longest_chain_goes_first(fakes):
+    world = World(fakes, max_running=1)
+    world.ask([*PROMPT, 50], hint(1, 1), name="begins")
+    world.core.step()
+    for number, remaining in ((2, 4), (3, 0), (4, 90), (5, 7)):
+        world.ask([*PROMPT, 50 + number], hint(1, number, remaining=remaining), name=remaining)
+    world.run()
+    assert world.names == ["begins", 90, 7, 4, 0]
+
+
+def test_new_runs_begin_by_the_trie_whatever_they_expect(fakes):
+    world = World(fakes, max_running=1)
+    for run, remaining in ((1, 4), (2, 0), (3, 90)):
+        world.ask([*PROMPT, 50 + run], hint(run, run, remaining=remaining), name=run)
+    world.run()
+    assert world.names == [1, 2, 3]
+
+
+def test_more_of_the_prompt_in_the_cache_counts_before_a_long_chain(fakes):
+    world = World(fakes, max_running=1)
+    world.ask(PROMPT, hint(1, 1), name="begins")
+    world.core.step()
+    world.ask([9, 9, 9], hint(1, 2, remaining=90), name="long")
+    world.ask([*PROMPT, 50], hint(1, 3, remaining=1), name="cached")
+    world.run()
+    assert world.names == ["begins", "cached", "long"]
 
 
 def test_what_a_waiting_call_needs_outlives_what_nobody_needs(fakes):
