@@ -119,6 +119,11 @@ class Checker:
             for op in self.module.walk()
             if op.name in ("lm.gen", "lm.select") and op.location is not None
         }
+        self.quiet = {
+            str(op.attributes.get("name") or "")
+            for op in self.module.walk()
+            if op.attributes.get("quiet")
+        }
         self.tally = Tally()
         passes = {name: name for name in pass_names()}
         usual = {"unoptimised": "", **passes, "pipeline": DEFAULT_PIPELINE}
@@ -322,7 +327,7 @@ class Checker:
         except Exception as error:
             # Also errors of lmc itself: they are what a check is there to find.
             return Outcome(failure=failure_of(error), host_calls=self.hosts.calls)
-        return result_outcome(result, self.hosts.calls, streams)
+        return result_outcome(result, self.hosts.calls, streams, self.quiet)
 
 
 @cache

@@ -46,9 +46,15 @@ class Mismatch:
 
 
 def result_outcome(
-    result: RunResult, host_calls: list[str], streams: dict[Lineage, str]
+    result: RunResult,
+    host_calls: list[str],
+    streams: dict[Lineage, str],
+    quiet: Collection[str] = (),
 ) -> Outcome:
-    """Return what a run that came to its end showed."""
+    """Return what a run that came to its end showed.
+
+    `quiet` names the generations that streams do not show, since their reasoning is separated.
+    """
     state = result.state
     aspects = {
         "value": shown(result.value),
@@ -58,7 +64,7 @@ def result_outcome(
         "meta": shown(_metas(state)),
     }
     calls = [record.call for record in result.calls]
-    untold = _untold(result, streams)
+    untold = _untold(result, streams, quiet)
     return Outcome(
         failure=None,
         aspects=aspects,
@@ -69,10 +75,12 @@ def result_outcome(
     )
 
 
-def _untold(result: RunResult, streams: dict[Lineage, str]) -> str | None:
+def _untold(result: RunResult, streams: dict[Lineage, str], quiet: Collection[str]) -> str | None:
     """Return a generated text that was not streamed with its state."""
     for record in result.calls:
         answer = record.result
+        if record.name in quiet:
+            continue
         if getattr(record.call, "constraint", None) is not None and not answer.complete:  # type: ignore[union-attr]
             continue  # a typed one that was cut, which a try caught: its text was taken back
         if isinstance(answer, GenResult) and record.sample == 0:

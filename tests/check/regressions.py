@@ -107,3 +107,20 @@ def starred_for_two(s, xs: list[str]):
     except TypeError as error:
         s += str(error)
         return "type"
+
+
+@lmc.function
+def separated_reasoning(s, q: str):
+    """A generation that streams leave out, since only the answer in it is kept."""
+    thought = lmc.assistant("T " + lmc.gen("a", max_tokens=4, temperature=0))
+    s += lmc.separate_reasoning(thought, "deepseek-r1")
+    s += lmc.user(q)
+
+
+@lmc.function
+def merged_empty_answer(s, q: str):
+    """Two equal greedy calls behind some text, whose answer may be empty."""
+    forks = s.fork(2)
+    forks += "Ask " + q + lmc.gen("a", max_tokens=4, temperature=0)
+    forks += "." + lmc.gen("b", max_tokens=2)
+    return [fork["b"] for fork in forks]
