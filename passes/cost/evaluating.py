@@ -17,6 +17,7 @@ from lmc.passes.cost.values import (
     Serials,
     Spelled,
     Table,
+    Unknown,
     alternatives,
     deep_ready,
     is_text_like,
@@ -250,6 +251,8 @@ def _dict(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
 
 
 def _method(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    if op.attributes["name"] == "join" and len(given) == 2:
+        return _join(op, *given)
     table, ready = given[0].value, given[0].ready
     if not isinstance(table, Table) or len(given) > 1:
         return None
@@ -264,6 +267,18 @@ def _method(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
             return [Abstract(_rows(zip(keys, values, strict=True)), ready)]
         case _:
             return None
+
+
+def _join(op: Op, separator: Abstract, joined: Abstract) -> list[Abstract] | None:
+    """Put the items of a list together; one that is no text ends the run, and costs none."""
+    items = items_of(joined.value)
+    if not items or not _is_text(separator):
+        return None
+    if not all(isinstance(item.value, Unknown) or _is_text(item) for item in items):
+        return None
+    between = [part for item in items for part in (separator, item)][1:]
+    (made,) = _concat(op, between)
+    return [_later(made, joined)]
 
 
 def _list(op: Op, given: Sequence[Abstract]) -> list[Abstract]:

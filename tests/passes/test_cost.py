@@ -298,6 +298,41 @@ def test_a_loop_that_counts_has_a_bound() -> None:
 
 
 @lmc.function
+def joined(s, names: list[str]):
+    said = [f"{name} is new" for name in names]
+    s += "; ".join(said) + ". Then: " + lmc.gen("then", max_tokens=2)
+
+
+@lmc.function
+def joined_views(s, topic: str):
+    forks = s.fork(2)
+    for fork in forks:
+        fork += topic + " is" + lmc.gen("view", max_tokens=3)
+    s += "Views: " + "; ".join(fork["view"] for fork in forks) + "." + lmc.gen("sum", max_tokens=4)
+    s += ", ".join([s["sum"], topic, "end"]) + lmc.gen("last", max_tokens=1)
+
+
+@pytest.mark.parametrize("is_optimised", [True, False])
+def test_texts_put_together_have_a_bound(is_optimised: bool) -> None:
+    """Of known texts it is exact, of generated ones no run takes more."""
+    module = capture_programs([joined]).module
+    module = optimise(module)[0] if is_optimised else module
+    oracle, args = Oracle(), {"names": ["Ann", "Bo"]}
+    report = estimate_cost(module, "joined", oracle.target, args)
+    prefill = report.cold.prefill
+    assert prefill.low == prefill.high == measured(run_of(module, "joined", args, oracle, {}))[0]
+
+    module = capture_programs([joined_views]).module
+    module = optimise(module)[0] if is_optimised else module
+    for number in range(20):
+        args = {"topic": f"number {number}"}
+        report = estimate_cost(module, "joined_views", oracle.target, args)
+        ratio = assert_within(report, run_of(module, "joined_views", args, oracle, {}))
+        assert ratio is not None
+        assert ratio >= 0.5
+
+
+@lmc.function
 def question_first(s, question: str):
     s += "Question: " + question + "\nAnswer it in a few words, then give a reason for it.\n"
     s += "Answer:" + lmc.gen("answer", max_tokens=5)
