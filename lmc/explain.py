@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,7 +67,7 @@ class Explanation:
         program: its name.
         target: what it is compiled for.
         report: the bounds of one run; of a batch, of that with the longest arguments.
-        given: arguments that are known.
+        missing: arguments without a default that are not given.
         instances: runs of the batch that is given; 1 without one.
         hints: what could be shared.
         token_bytes: bytes of a token's keys and values, None for the oracle.
@@ -77,7 +78,7 @@ class Explanation:
     program: str
     target: Target
     report: CostReport
-    given: frozenset[str]
+    missing: tuple[str, ...]
     instances: int
     hints: tuple[Hint, ...]
     token_bytes: int | None
@@ -137,9 +138,9 @@ class Explanation:
         lines = [str(hint) for hint in self.hints]
         if not self.report.cold.prefill.is_bounded:
             lines += [f"no bound at {where}: {why}" for where, why in self.report.unbounded.items()]
-            missing = [h.blocked.name for h in self.hints if h.blocked.name not in self.given]
-            if missing:
-                lines.append(f"hint: give the arguments that are known: --arg {missing[0]}=...")
+            if self.missing:
+                known = " ".join(f"--arg {name}=..." for name in self.missing)
+                lines.append(f"hint: give the arguments that are known: {known}")
         if lines:
             yield ""
             yield from lines
@@ -221,10 +222,16 @@ def explain_source(
         blocked = estimate_cost(module, found.name, target, _common(batch)).blocked
     hints = _hints(blocked, target, None if rows is None else batch)
     return Explanation(
-        found.name, target, report, frozenset(longest), len(batch), hints,
+        found.name, target, report, _missing(signature, longest), len(batch), hints,
         kv_bytes_per_token(model, dtype), dtype,
         None if rows is None else _batch_plan(module, found, target, batch),
     )  # fmt: skip
+
+
+def _missing(signature: Signature, given: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the arguments without a default that are not given."""
+    required = [p.name for p in signature.parameters.values() if p.default is Parameter.empty]
+    return tuple(name for name in required if name not in given)
 
 
 def _batch_plan(

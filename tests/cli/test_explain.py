@@ -46,6 +46,20 @@ def test_an_argument_left_out_may_be_anything(lmc, program):
     assert "hint: give the arguments that are known: --arg question=..." in told.out
 
 
+def test_every_argument_left_out_is_named(lmc, tmp_path):
+    path = tmp_path / "many.py"
+    head = "import lmc\n@lmc.function\ndef many(s, topic: str, texts: list[str], width: int = 2):\n"
+    path.write_text(
+        f'{head}    for text in texts:\n        s += text + topic\n    s += lmc.gen("x")\n'
+    )
+    told = lmc("explain", path, "--model", "oracle")
+    assert "hint: give the arguments that are known: --arg topic=... --arg texts=...\n" in told.out
+    told = lmc("explain", path, "--model", "oracle", "--arg", "topic=a")
+    assert "hint: give the arguments that are known: --arg texts=...\n" in told.out
+    told = lmc("explain", path, "--model", "oracle", "--arg", "topic=a", "--arg", 'texts=["b"]')
+    assert "hint: give" not in told.out
+
+
 def test_an_artifact_is_explained_as_its_source(lmc, program, tmp_path):
     artifact = tmp_path / "ask.lmc"
     assert lmc("compile", program, "--model", "oracle", "-o", artifact).code == 0
