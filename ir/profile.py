@@ -7,7 +7,7 @@ branch, how long a generation), drawings show it. docs/profile.md describes the 
 import json
 import re
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -191,14 +191,19 @@ class Profile:
         """Return the record of a call's place."""
         return self.sites.get((str(place or ""), op, name))
 
-    def took(self) -> dict[Place, str]:
-        """Return in words what the calls and branches at each line and column took."""
+    def took(self, places: Container[str] | None = None) -> dict[Place, str]:
+        """Return in words what the calls and branches at each line and column took.
+
+        `places` are those that count, as 'file:line:column'; all of them without it.
+        """
         told: dict[Place, list[str]] = {}
         for site in sorted(self.sites.values(), key=lambda s: (sort_key(s.at), s.op, s.name)):
-            told.setdefault(sort_key(site.at)[1:], []).append(_site_words(site))
+            if places is None or site.at in places:
+                told.setdefault(sort_key(site.at)[1:], []).append(_site_words(site))
         for branch in sorted(self.branches.values(), key=lambda b: sort_key(b.at, b.test)):
             words = f"first arm {branch.taken[0]} times, second {branch.taken[1]}"
-            told.setdefault(sort_key(branch.at)[1:3], []).append(words)
+            if places is None or branch.at in places:
+                told.setdefault(sort_key(branch.at)[1:3], []).append(words)
         return {place: "; ".join(words) for place, words in told.items() if place[0]}
 
     # -- files -------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from lmc.codegen.signature import signature_of
 from lmc.errors import CompileError, LmcError, PrefixKvWarning, RunError, UsageError
 from lmc.ir.core import Module
 from lmc.ir.value_types import find_class
+from lmc.passes.base import counted
 from lmc.program import user_level
 from lmc.running import BatchItem, Runnable
 
@@ -327,9 +328,12 @@ class CompiledProgram(Runnable[R], Generic[R]):
         record = records[0]
         fired = sum(remark["fired"] for remark in record["remarks"])
         unknown = [remark["message"] for remark in record["remarks"] if not remark["fired"]]
-        runs = record["options"]["runs"]
+        program, runs = record["options"]["program"], record["options"]["runs"]
+        used = f"{counted(fired, 'place')} {'was' if fired == 1 else 'were'}"
+        if not fired and program not in self.programs:
+            return [f"note: the profile is of '{program}', and has no place of this program"]
         return [
-            f"profile of {runs} runs: {fired} places were used",
+            f"profile of {counted(runs, 'run')}: {used} used",
             *(f"note: {message}, so what the profile says of it is ignored" for message in unknown),
         ]
 

@@ -98,13 +98,24 @@ def _page(
         module = capture_programs([program], folder=path.resolve().parent).module
         lines = list(enumerate(read_text(path).splitlines(), 1))
     costing = _Costing(entry, _target(model), given)
-    took = profile.took() if profile is not None else {}
+    took = _took(profile, module, source) if profile is not None else {}
     stages = _stages(module, DEFAULT_PIPELINE if passes is None else passes, costing, took)
     shown = lines if lines is not None else source_lines(module)
     title, totals = f"{source} {entry or ''}".strip(), costing.totals()
     if profile is not None:
         totals += f"; took: {counted(profile.runs, 'run')}, recorded in a profile"
     return to_html(title, stages, shown, totals, _by_line(took))
+
+
+def _took(profile: Profile, module: Module, source: str) -> dict[Place, str]:
+    """Return what the places of a program took; raises UsageError where the profile has none."""
+    took = profile.took({str(op.location) for op in module.walk()})
+    if not took and (profile.sites or profile.branches):
+        raise UsageError(
+            f"the profile is of '{profile.program}', and has no place of {source}",
+            hint=f"record one: lmc run {source} --profile run.json",
+        )
+    return took
 
 
 def _by_line(took: Mapping[Place, str]) -> dict[int, str]:

@@ -46,7 +46,7 @@ def artifact_path(source: str, output: Path | None) -> Path:
     if path.is_dir():
         raise UsageError(f"cannot write {path}: it is a folder", hint="give -o a file's name")
     if not path.absolute().parent.is_dir():
-        raise UsageError(f"cannot write {path}: there is no folder {path.parent}")
+        raise no_folder(path)
     if path.suffix in (".py", ".lmir"):
         raise UsageError(f"an artifact is not named {path.name}", hint="its name ends in .lmc")
     return path
@@ -222,8 +222,17 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file; raises UsageError where that fails."""
     try:
         path.write_text(text, encoding="utf-8")
+    except FileNotFoundError as error:
+        raise no_folder(path) from error
     except OSError as error:
         raise UsageError(f"cannot write {path}: {reason(error)}") from error
+
+
+def no_folder(path: Path) -> UsageError:
+    """Return the error that the folder of a file to write is missing."""
+    return UsageError(
+        f"cannot write {path}: there is no folder {path.parent}", hint="make the folder first"
+    )
 
 
 def reason(error: OSError) -> str:

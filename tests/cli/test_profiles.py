@@ -1,6 +1,7 @@
 """`lmc run --profile` records, `lmc compile --profile` uses it and says so."""
 
 import json
+import os
 
 import pytest
 from command_support import EXAMPLES
@@ -112,6 +113,29 @@ def test_places_that_are_gone_are_ignored_with_a_word(lmc, write, rows):
     assert "profile of 12 runs: 0 places" in told.err
 
 
+def test_a_profile_of_another_program_is_told_once(lmc, write, rows):
+    record(lmc, write("route.py", BODY), rows)
+    body = 'text = "said"\n    s += lmc.gen("x")\n'
+    other = write("other.py", f"@lmc.function\ndef other(s):\n    {body}")
+    told = lmc("compile", other, "--model", "oracle", "--profile", "run.json")
+    assert told.code == 0
+    assert "note: the profile is of 'route', and has no place of this program\n" in told.err
+    assert "any more" not in told.err
+    told = lmc("viz", other, "--format", "html", "--profile", "run.json", "-o", "page.html")
+    assert told.code == 2
+    assert "error: the profile is of 'route', and has no place of " in told.err
+    assert not os.path.exists("page.html")
+
+
+def test_a_page_shows_what_its_own_places_took(lmc, write, rows):
+    record(lmc, write("route.py", BODY), rows)
+    data = front.read_profile("run.json")
+    some = data.took({"route.py:5:49"})
+    assert list(some) == [(5, 49)]
+    assert some[5, 49] == data.took()[5, 49]
+    assert len(data.took()) > 1
+
+
 def test_a_damaged_profile_and_a_missing_folder_are_refused(lmc, write):
     program = write("route.py", BODY)
     with open("run.json", "w") as file:
@@ -120,7 +144,7 @@ def test_a_damaged_profile_and_a_missing_folder_are_refused(lmc, write):
     assert (told.code, told.err.splitlines()[0]) == (2, "error: run.json is no profile")
     told = lmc("run", program, "--model", "oracle", "--arg", "question=?", "--profile", "no/x.json")
     assert told.code == 2
-    assert "there is no such folder" in told.err
+    assert "cannot write no/x.json: there is no folder no" in told.err
 
 
 def test_a_run_that_fails_is_recorded_up_to_there(lmc, write):
