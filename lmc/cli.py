@@ -209,9 +209,11 @@ def viz(
 ) -> None:  # fmt: skip
     """Draw SOURCE (a program, an artifact, or IR text)."""
     from lmc.drawing import draw
+    from lmc.progress import Progress
     from lmc.sources import write_text
 
-    text = draw(source, kind, pipeline(passes), model, arguments, profile)
+    with Progress() as progress, progress.running(f"drawing {source}"):
+        text = draw(source, kind, pipeline(passes), model, arguments, profile)
     if output is None:
         click.echo(text, nl=False)
         return
@@ -236,8 +238,10 @@ def explain(
 ) -> None:  # fmt: skip
     """Bound the tokens and steps of PROGRAM (prog.py, prog.py:name or an artifact)."""
     from lmc.explain import explain_source
+    from lmc.progress import Progress
 
-    made = explain_source(program, model, pipeline(passes), arguments, rows=rows, dtype=dtype)
+    with Progress() as progress, progress.running(f"explaining {program}"):
+        made = explain_source(program, model, pipeline(passes), arguments, rows=rows, dtype=dtype)
     click.echo(made.as_json() if as_json else str(made))
 
 

@@ -59,9 +59,14 @@ def rewrite_text(file: Path, passes: str) -> tuple[str, list[str]]:
     """Run passes on the IR text of a file; return the text they leave, and their remarks.
 
     Raises:
-        UsageError: the file cannot be read, or there is no such pass.
+        UsageError: the file cannot be read or is a program, or there is no such pass.
         ParseError: the text is no IR.
         VerifyError: it is IR that breaks an invariant.
     """
+    if file.suffix == ".py" or is_artifact(str(file)):
+        raise UsageError(
+            f"{file} is no IR text",
+            hint=f"print its IR first: lmc ir {file} --passes none | lmc opt - --passes ...",
+        )
     made, log = optimise(read_module(read_text(file), str(file)), passes)
     return print_module(made), [str(remark) for record in log for remark in record.remarks]

@@ -6,6 +6,7 @@ from typing import Any
 from lmc.arguments import argument_sets
 from lmc.checking.program import CheckReport, check_program
 from lmc.errors import UsageError
+from lmc.progress import Progress
 from lmc.sources import find_program, is_artifact
 
 
@@ -31,6 +32,7 @@ def check_source(
     arguments: list[dict[str, Any]] | None = None
     if args_file is not None:
         arguments = argument_sets(program.name, program.__signature__, (), args_file)
-    return check_program(
-        program, examples=examples, seed=seed, arguments=arguments, call_host=call_host
-    )
+    with Progress() as progress, progress.running(f"checking {program.name}"):
+        return check_program(
+            program, examples=examples, seed=seed, arguments=arguments, call_host=call_host
+        )

@@ -66,4 +66,7 @@ def test_what_is_no_ir_is_told_with_its_place(lmc, tmp_path):
     assert told.code == 3
     assert "broken.lmir:" in told.err
     assert lmc("opt", tmp_path / "none.lmir", "--passes", "fold").code == 2
+    told = lmc("opt", JUDGE, "--passes", "fold")
+    assert told.code == 2
+    assert f"hint: print its IR first: lmc ir {JUDGE} --passes none" in told.err
     assert lmc("opt", text, "--passes", "nothing").code in (2, 3)
