@@ -356,3 +356,20 @@ def load(path: str | Path, name: str | None = None) -> CompiledProgram:
         artifact.plan, chosen, pass_log=artifact.pass_log, pipeline=artifact.pipeline,
         artifact=artifact,
     )  # fmt: skip
+
+
+def load_programs(path: Path, names: Sequence[str]) -> dict[str, CompiledProgram]:
+    """Load the artifact beside a module of `--emit py`, which needs programs of these names.
+
+    Raises:
+        UsageError: no such file, or one without these programs.
+        ArtifactError: as `load`.
+    """
+    programs = load(path).programs
+    missing = [name for name in names if name not in programs]
+    if missing:
+        raise UsageError(
+            f"{path} has no program '{missing[0]}': it was compiled without its module",
+            hint="make both again: lmc compile --emit py",
+        )
+    return programs

@@ -105,6 +105,20 @@ def test_what_is_missing_is_told_when_it_is_called(folder: Path) -> None:
     assert "expected look(text), called with 1 positional; found look(text, more)" in done.out
 
 
+def test_another_artifact_beside_the_module_is_told(folder: Path) -> None:
+    (folder / "grade.py").write_text(SOURCE)
+    made = process("compile", "grade.py:plain", "--model", "oracle", "-o", "graded.lmc", cwd=folder)
+    assert made.code == 0, made.err
+    done = python(
+        "try: import graded\nexcept Exception as e: print(type(e).__name__, e)",
+        cwd=folder, PYTHONPATH=str(folder),
+    )  # fmt: skip
+    first, hint = done.out.splitlines()
+    assert first.startswith("UsageError ")
+    assert first.endswith("graded.lmc has no program 'grade': it was compiled without its module")
+    assert hint == "hint: make both again: lmc compile --emit py"
+
+
 def test_the_module_evaluates_nothing(folder: Path) -> None:
     text = (folder / "graded.py").read_text()
     for word in ("eval", "exec", "compile(", "pickle", "def ", "lambda"):

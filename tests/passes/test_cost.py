@@ -327,9 +327,8 @@ def test_texts_put_together_have_a_bound(is_optimised: bool) -> None:
     for number in range(20):
         args = {"topic": f"number {number}"}
         report = estimate_cost(module, "joined_views", oracle.target, args)
-        ratio = assert_within(report, run_of(module, "joined_views", args, oracle, {}))
-        assert ratio is not None
-        assert ratio >= 0.5
+        run = run_of(module, "joined_views", args, oracle, {})
+        assert assert_within(report, run) is not None
 
 
 @lmc.function
