@@ -17,7 +17,7 @@ from lmc.errors import CaptureError, LmcError, PoolWarning, PrefixKvWarning, Usa
 from lmc.ir.profile import Profile
 from lmc.program import Program
 from lmc.progress import Progress
-from lmc.sources import compile_found, find_program, is_artifact, no_folder, split_source
+from lmc.sources import compile_found, find_program, is_artifact, refuse_unwritable, split_source
 
 Runner = CompiledProgram | Program
 
@@ -34,8 +34,8 @@ def run_program(source: str, options: dict[str, Any]) -> None:
     batch = argument_sets(found.name, found.__signature__, options["arguments"], options["rows"])
     if options["stream"] and options["rows"]:
         raise UsageError("--stream prints one run", hint="leave --args or --stream out")
-    if options["profile"] is not None and not options["profile"].absolute().parent.is_dir():
-        raise no_folder(options["profile"])
+    if options["profile"] is not None:
+        refuse_unwritable(options["profile"], "--profile")
     if not batch:
         click.echo(f"{found.name}: {options['rows']} has no arguments, so nothing ran", err=True)
         return

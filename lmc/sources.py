@@ -43,10 +43,7 @@ def artifact_path(source: str, output: Path | None) -> Path:
     """
     program = split_source(source)[0]
     path = output or Path(f"{program.stem}.lmc")
-    if path.is_dir():
-        raise UsageError(f"cannot write {path}: it is a folder", hint="give -o a file's name")
-    if not path.absolute().parent.is_dir():
-        raise no_folder(path)
+    refuse_unwritable(path, "-o")
     if path.suffix in (".py", ".lmir"):
         raise UsageError(f"an artifact is not named {path.name}", hint="its name ends in .lmc")
     return path
@@ -220,19 +217,24 @@ def read_bytes(path: Path) -> bytes:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file; raises UsageError where that fails."""
+    refuse_unwritable(path, "-o")
     try:
         path.write_text(text, encoding="utf-8")
-    except FileNotFoundError as error:
-        raise no_folder(path) from error
     except OSError as error:
         raise UsageError(f"cannot write {path}: {reason(error)}") from error
 
 
-def no_folder(path: Path) -> UsageError:
-    """Return the error that the folder of a file to write is missing."""
-    return UsageError(
-        f"cannot write {path}: there is no folder {path.parent}", hint="make the folder first"
-    )
+def refuse_unwritable(path: Path, option: str) -> None:
+    """Raise UsageError where no file can be written that an option names."""
+    if path.is_dir():
+        raise UsageError(
+            f"cannot write {path}: it is a folder", hint=f"give {option} a file's name"
+        )
+    folder = path.parent
+    if not folder.is_dir():
+        raise UsageError(
+            f"cannot write {path}: there is no folder {folder}", hint="make the folder first"
+        )
 
 
 def reason(error: OSError) -> str:

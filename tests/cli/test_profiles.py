@@ -145,6 +145,9 @@ def test_a_damaged_profile_and_a_missing_folder_are_refused(lmc, write):
     told = lmc("run", program, "--model", "oracle", "--arg", "question=?", "--profile", "no/x.json")
     assert told.code == 2
     assert "cannot write no/x.json: there is no folder no" in told.err
+    told = lmc("run", program, "--model", "oracle", "--arg", "question=?", "--profile", ".")
+    assert (told.code, told.out) == (2, "")
+    assert told.err == "error: cannot write .: it is a folder\nhint: give --profile a file's name\n"
 
 
 def test_a_run_that_fails_is_recorded_up_to_there(lmc, write):
