@@ -299,7 +299,11 @@ def test_edits_with_right_checksums_are_refused_or_run(tmp_path):
     [
         (b'"lm.extend"', b'"lm.nothing"', "there is no step 'lm.nothing'"),
         (b'"lm.extend"', b'"func.return"', "there is no step 'func.return'"),
-        (b'"lm.extend",[3,1],[4]', b'"lm.extend",[3,5],[4]', "operand 1 (r5) is not defined before this op"),
+        (
+            b'"lm.extend",[3,1],[4]',
+            b'"lm.extend",[3,5],[4]',
+            "operand 1 (r5) is not defined before this op",
+        ),
         (b'"lm.extend",[3,1],[4]', b'"lm.extend",[3,1],[3]', "not filled once"),
         (b'"lm.extend",[3,1],[4]', b'"lm.extend",[1,3],[4]', "takes states at other places"),
         (b'"host.call",[0,6]', b'"host.call",[0,9]', "is not defined before this op"),
