@@ -4,6 +4,8 @@ The module loads the artifact that lies beside it; it holds no code of the progr
 a class per program with the program's own parameters and the options of a run.
 """
 
+import ast
+import json
 import types
 import typing
 from collections.abc import Iterable, Iterator
@@ -41,21 +43,34 @@ _BARE = {
 }
 
 
+_IMPORTS = {
+    "typing": "import typing",
+    "CompiledProgram": "from lmc.compiled import CompiledProgram",
+    "RunHandle": "from lmc.runtime.executor.handle import RunHandle",
+    "RunResult": "from lmc.runtime.result import RunResult",
+}
+"""What a stub imports, by the name that it is used by."""
+
+
 def module_text(plan: Plan, artifact_name: str) -> str:
     """Return the module of all programs of a plan, whose artifact lies beside it."""
+    own = _own_prefix(plan)
+    path = f"{own}Path(__file__).with_name({artifact_name!r})"
+    programs = f"{own}load({path}, {list(plan.entries)!r})"
+    source, file = (json.dumps(name)[1:-1] for name in (f"{plan.name}.py", artifact_name))
     lines = [
-        f'"""The programs of {plan.name}.py, compiled by lmc; {artifact_name} holds them.',
+        f'"""The programs of {source}, compiled by lmc; {file} holds them.',
         "",
         f"{MARK}: changes are lost when it is made again.",
         '"""',
         "",
-        "from pathlib import Path as _Path",
+        f"from pathlib import Path as {own}Path",
         "",
-        "from lmc.compiled import load_programs as _load",
+        f"from lmc.compiled import load_programs as {own}load",
         "",
-        f"_programs = _load(_Path(__file__).with_name({artifact_name!r}), {list(plan.entries)!r})",
+        f"{own}programs = {programs}",
         "",
-        *(f"{name} = _programs[{name!r}]" for name in plan.entries),
+        *(f"{name} = {own}programs[{name!r}]" for name in plan.entries),
         "",
         f"__all__ = {list(plan.entries)!r}",
     ]
@@ -64,46 +79,68 @@ def module_text(plan: Plan, artifact_name: str) -> str:
 
 def stub_text(plan: Plan) -> str:
     """Return the type stub of the same module."""
-    lines = [
-        f'"""{MARK}."""',
-        "",
-        "import typing",
-        "",
-        "from lmc.compiled import CompiledProgram",
-        "from lmc.runtime.executor.handle import RunHandle",
-        "from lmc.runtime.result import RunResult",
-    ]
+    own = _own_prefix(plan)
+    classes: list[str] = []
     for name in plan.entries:
-        lines += ["", *_program_lines(plan.functions[name])]
+        classes += ["", *_class_lines(plan.functions[name], own)]
+    text, aliases = _with_aliases("\n".join(classes), set(plan.entries), own)
+    imports = [line for name, line in _IMPORTS.items() if name not in plan.entries]
+    lines = [f'"""{MARK}."""', "", *imports, *aliases, text, ""]
+    lines += [f"{name}: {own}{name}" for name in plan.entries]
     lines += ["", f"__all__ = {list(plan.entries)!r}"]
     return "\n".join(lines) + "\n"
 
 
-def _program_lines(function: PlanFunction) -> Iterator[str]:
-    """Yield the class of one program, its options, and the name that holds it."""
+def _own_prefix(plan: Plan) -> str:
+    """Return what names of our own begin with: underscores that no program's name has."""
+    own = "_"
+    while any(name.startswith(own) for name in plan.entries):
+        own += "_"
+    return own
+
+
+def _with_aliases(text: str, taken: set[str], own: str) -> tuple[str, list[str]]:
+    """Spell names that programs have taken in another way; return the imports that this needs."""
+    names = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)]
+    found = [node for node in names if isinstance(node.ctx, ast.Load) and node.id in taken]
+    lines = text.encode().split(b"\n")
+    for node in sorted(found, key=lambda node: node.col_offset, reverse=True):
+        line, start = lines[node.lineno - 1], node.col_offset
+        made = f"{own}lmc_{node.id}".encode()
+        lines[node.lineno - 1] = line[:start] + made + line[start + len(node.id.encode()) :]
+    aliases = [
+        f"{_IMPORTS.get(name, f'from builtins import {name}')} as {own}lmc_{name}"
+        for name in sorted({node.id for node in found})
+    ]
+    return b"\n".join(lines).decode(), aliases
+
+
+def _class_lines(function: PlanFunction, own: str) -> Iterator[str]:
+    """Yield the class of one program and its options."""
     name = function.name
     returns = type_text(str(function.attributes.get("returns") or ""))
-    own = {param.name for param in function.params}
-    yield f"class _{name}_options(typing.TypedDict, total=False):"
+    arguments = {param.name for param in function.params}
+    yield f"class {own}{name}_options(typing.TypedDict, total=False):"
     for option, kind in OPTIONS.items():
-        if option not in own:  # the program's own argument goes first
+        if option not in arguments:  # the program's own argument goes first
             yield f"    {option}: {kind}"
     yield ""
-    yield f"class _{name}(CompiledProgram[{returns}]):"
-    given = [*_parameters(function.params), f"**options: typing.Unpack[_{name}_options]"]
+    yield f"class {own}{name}(CompiledProgram[{returns}]):"
+    rest = "_options" if "options" in arguments else "options"
+    given = [*_parameters(function.params), f"**{rest}: typing.Unpack[{own}{name}_options]"]
     yield from _method("def __call__", given, returns, str(function.attributes.get("doc") or ""))
     yield from _method("def run", given, f"RunResult[{returns}]")
     yield from _method("def stream", given, f"RunHandle[{returns}]")
     yield from _method("async def arun", given, f"RunResult[{returns}]")
-    yield ""
-    yield f"{name}: _{name}"
 
 
 def _method(head: str, parameters: Iterable[str], returns: str, doc: str = "") -> Iterator[str]:
     """Yield a method; what it overrides takes any arguments, which checkers call a mistake."""
+    given = list(parameters)
+    is_taken = any(parameter.startswith("self:") for parameter in given)
     yield f"    {head}(  # type: ignore"
-    yield "        self,"
-    for parameter in parameters:
+    yield f"        {'_self, /' if is_taken else 'self'},"
+    for parameter in given:
         yield f"        {parameter},"
     if doc:
         yield f"    ) -> {returns}:"

@@ -175,7 +175,7 @@ class CompiledProgram(Runnable[R], Generic[R]):
         """Whether the globals that capture read still have the values that it read."""
         return self._captured is None or self._captured.is_current()
 
-    def __call__(self, *args: Any, **keywords: Any) -> R:
+    def __call__(self, /, *args: Any, **keywords: Any) -> R:
         """Run the program and return what it returned."""
         return self._run(args, keywords).value  # type: ignore[no-any-return]
 

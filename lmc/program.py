@@ -106,7 +106,7 @@ class Program(Runnable[R], Generic[P, R]):
             """Run the program without blocking the event loop."""
             ...
 
-        def bind(self, **arguments: Any) -> "Program[..., R]":  # type: ignore[override]
+        def bind(self, /, **arguments: Any) -> "Program[..., R]":  # type: ignore[override]
             """Return the same program with some arguments fixed."""
             ...
 
@@ -117,7 +117,7 @@ class Program(Runnable[R], Generic[P, R]):
 
     else:
 
-        def run(self, *args: Any, **keywords: Any) -> Any:
+        def run(self, /, *args: Any, **keywords: Any) -> Any:
             """Run the program and return its result; see `Runnable.run`.
 
             Further options: `mode` ("compiled", or "eager": the Python body as it is) and
@@ -130,7 +130,7 @@ class Program(Runnable[R], Generic[P, R]):
             """
             return self(*args, **keywords)
 
-        def __call__(self, *args: Any, **keywords: Any) -> Any:
+        def __call__(self, /, *args: Any, **keywords: Any) -> Any:
             """Run: inside another program as a nested one, elsewhere as `run` does."""
             from lmc.runtime.eager import call_nested, is_running
 

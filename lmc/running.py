@@ -72,7 +72,7 @@ class Runnable(Generic[R]):
 
     # -- arguments -------------------------------------------------------------------------
 
-    def bind(self, **arguments: Any) -> Self:
+    def bind(self, /, **arguments: Any) -> Self:
         """Return the same program with some arguments fixed.
 
         Raises:
@@ -122,14 +122,14 @@ class Runnable(Generic[R]):
     # -- running ---------------------------------------------------------------------------
 
     @overload
-    def run(self, *args: Any, stream: Literal[True], **keywords: Any) -> "RunHandle[R]": ...
+    def run(self, /, *args: Any, stream: Literal[True], **keywords: Any) -> "RunHandle[R]": ...
 
     @overload
     def run(
-        self, *args: Any, stream: Literal[False] = False, **keywords: Any
+        self, /, *args: Any, stream: Literal[False] = False, **keywords: Any
     ) -> "RunResult[R]": ...
 
-    def run(self, *args: Any, **keywords: Any) -> Any:
+    def run(self, /, *args: Any, **keywords: Any) -> Any:
         """Run the program and return its result.
 
         Args:
@@ -154,11 +154,11 @@ class Runnable(Generic[R]):
             return runner.start(request.bound, **options)
         return runner.run(request.bound, **options)
 
-    def stream(self, *args: Any, **keywords: Any) -> "RunHandle[R]":
+    def stream(self, /, *args: Any, **keywords: Any) -> "RunHandle[R]":
         """Start the program and return a handle at once: `run` with `stream=True`."""
         return self._run(args, {**keywords, "stream": True})  # type: ignore[no-any-return]
 
-    async def arun(self, *args: Any, **keywords: Any) -> "RunResult[R]":
+    async def arun(self, /, *args: Any, **keywords: Any) -> "RunResult[R]":
         """Run the program without blocking the event loop, and return its result.
 
         A cancelled task cancels the run. Arguments and errors are those of `run`.

@@ -1,5 +1,8 @@
 """`lmc compile --emit py`: a module that is imported like any other, with real types."""
 
+import ast
+import builtins
+import importlib
 import json
 import shutil
 from pathlib import Path
@@ -7,7 +10,8 @@ from pathlib import Path
 import pytest
 from command_support import command, process, python
 
-from lmc.codegen.python_module import type_text
+from lmc.codegen.plan import Plan
+from lmc.codegen.python_module import module_text, type_text
 
 SOURCE = '''
 import typing
@@ -172,3 +176,60 @@ def test_nothing_of_the_users_is_overwritten(tmp_path: Path, capfd, monkeypatch)
 )
 def test_annotations_of_the_stub(annotation: str, text: str) -> None:
     assert type_text(annotation) == text
+
+
+CLASHING = """
+import lmc
+
+@lmc.function
+def list(s, self: str, options: "list[str]" = [], *, type: int = 1) -> "list[str]":
+    s += self
+    return [self, *options]
+
+@lmc.function
+def typing(s, what) -> str:
+    return str(what)
+
+@lmc.function
+def _load(s) -> int:
+    return 1
+
+@lmc.function
+def stop(s) -> None:
+    s += "x"
+"""
+
+
+def test_programs_may_be_named_as_what_the_module_uses(tmp_path: Path, capfd, monkeypatch) -> None:
+    (tmp_path / "clashing.py").write_text(CLASHING)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    made = command(capfd, "compile", "clashing.py", "--model", "oracle", "--emit", "py")
+    assert made.code == 0, made.err
+    module = importlib.import_module("clashing_lmc")
+    assert module.list(self="a", options=["b"], backend="oracle") == ["a", "b"]
+    assert module.list.run("a", backend="oracle").value == ["a"]
+    assert module.typing(3, backend="oracle") == "3"
+    assert module._load(backend="oracle") == 1
+    tree = ast.parse((tmp_path / "clashing_lmc.pyi").read_text())
+    given = {node.target.id for node in tree.body if isinstance(node, ast.AnnAssign)}
+    assert given == set(module.__all__) == {"list", "typing", "_load", "stop"}
+    kept = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    for node in tree.body:
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            kept |= {alias.asname or alias.name for alias in node.names}
+        if isinstance(node, ast.ClassDef):
+            names = [name for name in ast.walk(node) if isinstance(name, ast.Name)]
+            used = {name.id for name in names if isinstance(name.ctx, ast.Load)}
+            assert not used & given, "types are not taken from programs"
+            assert {name for name in used - kept if not hasattr(builtins, name)} == set()
+    assert kept & given == set()
+    assert "    stop: " in (tmp_path / "clashing_lmc.pyi").read_text(), "an option keeps its name"
+
+
+@pytest.mark.parametrize("name", ['a"""b.lmc', "a\\N.lmc", "a b\n.lmc", "\u00fc\U0001f600.lmc"])
+def test_the_module_of_an_artifact_with_a_strange_name(name: str) -> None:
+    plan = Plan('p"""\\N', {}, ())
+    tree = ast.parse(module_text(plan, name))
+    assert name in {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant)}
+    assert ast.get_docstring(tree, clean=False).startswith(f"The programs of {plan.name}.py, ")
