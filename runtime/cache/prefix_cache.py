@@ -41,6 +41,7 @@ class PrefixCache:
         self.tree = RadixTree()
         self.is_shared = is_shared
         self._pins: dict[int, CacheHandle] = {}
+        self._lasting: set[int] = set()
         self._next_pin = 0
 
     @property
@@ -123,24 +124,31 @@ class PrefixCache:
         """Take back a request's own slots."""
         self.pool.free(slots, owner=Owner.REQUEST)
 
-    def pin(self, handle: CacheHandle) -> int:
-        """Keep a locked path until `unpin`; return the pin's number. Takes the handle over."""
+    def pin(self, handle: CacheHandle, *, is_lasting: bool = False) -> int:
+        """Keep a locked path until `unpin`; return the pin's number. Takes the handle over.
+
+        A lasting pin is dropped for want of memory only when there is no other.
+        """
         self._expect_live(handle)
         self._next_pin += 1
+        if is_lasting:
+            self._lasting.add(self._next_pin)
         self._pins[self._next_pin] = handle
         return self._next_pin
 
     def unpin(self, pin: int) -> None:
         """Give a pin back; a pin that was dropped before is ignored."""
         handle = self._pins.pop(pin, None)
+        self._lasting.discard(pin)
         if handle is not None:
             self.release(handle)
 
     def drop_oldest_pin(self) -> bool:
-        """Give the oldest pin back, for a request that cannot run otherwise."""
+        """Give the oldest pin back, lasting ones last, for a request that cannot run otherwise."""
         if not self._pins:
             return False
-        self.unpin(next(iter(self._pins)))
+        oldest = next(iter(self._pins))
+        self.unpin(next((pin for pin in self._pins if pin not in self._lasting), oldest))
         return True
 
     def flush(self) -> int:

@@ -15,9 +15,10 @@ from lmc.runtime.engine.generation import count_usage
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.request import LogitRows, Request
-from lmc.runtime.engine.scheduler import Extend, Scheduler, StepPlan
+from lmc.runtime.engine.scheduler import Scheduler
 from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.engine.step_plan import Extend, StepPlan
 
 
 class EngineCore:

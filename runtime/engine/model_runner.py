@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmc.errors import EngineError
-from lmc.runtime.engine.scheduler import StepPlan
+from lmc.runtime.engine.step_plan import StepPlan
 
 if TYPE_CHECKING:
     import torch

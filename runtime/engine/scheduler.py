@@ -13,10 +13,6 @@ their sequences: a sequence that ended or was preempted in between is skipped.
 import heapq
 from bisect import insort
 from collections.abc import Collection
-from dataclasses import dataclass, field
-
-import numpy as np
-from numpy.typing import NDArray
 
 from lmc.errors import EngineError
 from lmc.runtime.cache.prefix_cache import CacheHandle, PrefixCache
@@ -25,86 +21,13 @@ from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.guesses import Guesses
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.sequence import Sequence, SequenceState
-
-IntArray = NDArray[np.int32]
+from lmc.runtime.engine.step_plan import Draft, IntArray, StepPlan, lay_out
 
 GROWTH_RESERVE = 32
 """Output tokens per running sequence that admission keeps room for."""
 
 MIN_PREFILL = 16
 """Prefill tokens per step that decodes cannot crowd out (at most a quarter of the budget)."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Extend:
-    """One sequence's part of a step: `length` tokens from position `start`.
-
-    Its logits are rows `first_logit` and following of the step's logits: those of the
-    positions `logits_start` to `start + length`.
-    """
-
-    seq: Sequence
-    epoch: int
-    start: int
-    length: int
-    logits_start: int
-    first_logit: int
-
-    @property
-    def end(self) -> int:
-        """The position after the last token."""
-        return self.start + self.length
-
-    @property
-    def num_logits(self) -> int:
-        """How many rows of logits belong to it."""
-        return self.end - self.logits_start
-
-    @property
-    def is_live(self) -> bool:
-        """Whether the sequence still is in the run that this part was planned for."""
-        return self.seq.epoch == self.epoch and self.seq.state is SequenceState.RUNNING
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class StepPlan:
-    """One forward pass: its parts, and the same as flat int32 arrays.
-
-    For R tokens of S sequences: `token_ids`, `positions`, `slots` are [R]; `seq_starts` is
-    [S + 1]; `table_rows` is [S]; `logit_rows` names the tokens whose logits are wanted.
-    """
-
-    extends: list[Extend]
-    token_ids: IntArray
-    positions: IntArray
-    slots: IntArray
-    seq_starts: IntArray
-    table_rows: IntArray
-    logit_rows: IntArray
-
-    @property
-    def num_tokens(self) -> int:
-        """Tokens computed by the pass."""
-        return len(self.token_ids)
-
-
-@dataclass(slots=True)
-class _Draft:
-    """A step while it is being chosen: parts, and what is left of its limits."""
-
-    tokens_left: int
-    logits_left: int
-    parts: list[tuple[Sequence, int]] = field(default_factory=list)
-
-    def take(self, seq: Sequence, *, limit: int) -> None:
-        """Add as much of `seq` as fits `limit` tokens and the step's rows of logits."""
-        length = min(seq.extend_len, limit)
-        free_rows = max(0, seq.logits_from - seq.cached_len)
-        length = min(length, free_rows + self.logits_left)
-        if length > 0:
-            self.parts.append((seq, length))
-            self.tokens_left -= length
-            self.logits_left -= max(0, length - free_rows)
 
 
 class Scheduler:
@@ -195,11 +118,14 @@ class Scheduler:
         seq.reset(SequenceState.FINISHED)
 
     def finish_pinned(self, seq: Sequence) -> int:
-        """End a running sequence and pin what it computed; return the pin's number."""
+        """End a running sequence and pin what it computed; return the pin's number.
+
+        What no single run has asked for is for all runs to come: a constant prefix.
+        """
         length = seq.cached_len
         handle = self._withdraw(seq, keep_cache=True)
         self.foresight.ended(seq, handle.node, length)
-        pin = self.cache.pin(handle)
+        pin = self.cache.pin(handle, is_lasting=seq.hint is None)
         seq.reset(SequenceState.FINISHED)
         return pin
 
@@ -218,7 +144,7 @@ class Scheduler:
         self.step += 1
         done = self._take_over()
         while True:
-            draft = _Draft(self.token_budget, self.max_logits)
+            draft = Draft(self.token_budget, self.max_logits)
             self._choose_decodes(draft)
             self._choose_prefills(draft)
             ready = self._admit(draft)
@@ -233,7 +159,7 @@ class Scheduler:
                 leaders=[seq for seq in self.running if seq.is_prefilling],
                 start=self._start_guess,
             )
-        return (self._build(draft.parts) if draft.parts else None), [*done, *ready]
+        return (self._build(draft) if draft.parts else None), [*done, *ready]
 
     def commit(self, plan: StepPlan, *, failed: Collection[Sequence] = ()) -> None:
         """Apply a computed step; chunks of prefills go into the tree.
@@ -251,7 +177,7 @@ class Scheduler:
 
     # -- choosing --------------------------------------------------------------------------
 
-    def _choose_decodes(self, draft: _Draft) -> None:
+    def _choose_decodes(self, draft: Draft) -> None:
         """Take every decoding sequence; preempt the youngest until all find slots."""
         while True:
             draft.parts.clear()
@@ -265,7 +191,7 @@ class Scheduler:
         floor = max(1, min(MIN_PREFILL, self.token_budget // 4))
         draft.tokens_left = max(draft.tokens_left, floor)
 
-    def _choose_prefills(self, draft: _Draft) -> None:
+    def _choose_prefills(self, draft: Draft) -> None:
         """Go on with the prefills that have begun, in order of arrival."""
         room = self.cache.available - self._claimed(draft)
         for seq in self.running:
@@ -274,7 +200,7 @@ class Scheduler:
                 draft.take(seq, limit=min(draft.tokens_left, room))
                 room -= before - draft.tokens_left
 
-    def _admit(self, draft: _Draft) -> list[Sequence]:
+    def _admit(self, draft: Draft) -> list[Sequence]:
         """Start waiting sequences while budget, rows and pool allow.
 
         Returns those that are completely cached.
@@ -299,7 +225,7 @@ class Scheduler:
                 draft.take(seq, limit=draft.tokens_left)
         return ready
 
-    def _has_place(self, draft: _Draft) -> bool:
+    def _has_place(self, draft: Draft) -> bool:
         return (
             len(self.running) < self.max_running and draft.tokens_left > 0 and draft.logits_left > 0
         )
@@ -386,8 +312,15 @@ class Scheduler:
         return sum(seq.extend_len + _growth(seq) for seq in self.running)
 
     @staticmethod
-    def _claimed(draft: _Draft) -> int:
+    def _claimed(draft: Draft) -> int:
         return sum(length for _, length in draft.parts)
+
+    def _build(self, draft: Draft) -> StepPlan:
+        """Give the chosen parts their slots and lay them out as arrays."""
+        total = self._claimed(draft)
+        slots = self.cache.alloc(total)
+        assert slots is not None, f"{total} slots were planned but are not available"
+        return lay_out(draft.parts, slots, self.page_table)
 
     # -- memory ----------------------------------------------------------------------------
 
@@ -430,42 +363,6 @@ class Scheduler:
         assert seq.handle is not None, "a running sequence has a handle"
         row = self.page_table[seq.row]
         seq.handle = self.cache.insert(seq.handle, seq.token_ids[: seq.cached_len], row)
-
-    # -- arrays ----------------------------------------------------------------------------
-
-    def _build(self, parts: list[tuple[Sequence, int]]) -> StepPlan:
-        """Give the chosen parts their slots and lay them out as arrays."""
-        lengths = np.array([length for _, length in parts], dtype=np.int32)
-        seq_starts = np.zeros(len(parts) + 1, dtype=np.int32)
-        np.cumsum(lengths, out=seq_starts[1:])
-        total = int(seq_starts[-1])
-        slots = self.cache.alloc(total)
-        assert slots is not None, f"{total} slots were planned but are not available"
-        table_rows = np.array([seq.row for seq, _ in parts], dtype=np.int32)
-        token_ids = np.empty(total, dtype=np.int32)
-        positions = np.empty(total, dtype=np.int32)
-        extends: list[Extend] = []
-        logit_rows: list[int] = []
-        base = 0
-        for seq, length in parts:
-            start, end = seq.cached_len, seq.cached_len + length
-            token_ids[base : base + length] = seq.token_ids[start:end]
-            positions[base : base + length] = np.arange(start, end)
-            logits_start = min(max(start, seq.logits_from), end)
-            extends.append(Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows)))
-            logit_rows.extend(range(base + logits_start - start, base + length))
-            seq.alloc_len = end
-            base += length
-        self.page_table[np.repeat(table_rows, lengths), positions] = slots
-        return StepPlan(
-            extends,
-            token_ids,
-            positions,
-            slots,
-            seq_starts,
-            table_rows,
-            np.array(logit_rows, dtype=np.int32),
-        )
 
 
 def _growth(seq: Sequence) -> int:

@@ -174,6 +174,20 @@ def test_a_handle_cannot_be_used_twice():
         RadixTree().unlock(RadixTree().root)
 
 
+def test_lasting_pins_are_dropped_last():
+    cache = PrefixCache(8)
+    for text, is_lasting in (("ab", True), ("cd", False), ("ef", False)):
+        holder = Holder(cache, ids(text))
+        assert holder.compute(2)
+        holder.share()
+        cache.pin(holder.handle, is_lasting=is_lasting)
+    left = []
+    while cache.drop_oldest_pin():
+        cache.flush()
+        left.append([text for text in ("ab", "cd", "ef") if cache.match_len(ids(text))])
+    assert left == [["ab", "ef"], ["ab"], []]
+
+
 def test_pins_hold_until_given_back_or_dropped():
     cache = PrefixCache(8)
     holder = Holder(cache, ids("abcd"))

@@ -1,0 +1,115 @@
+"""StepPlan: one forward pass, as parts of sequences and as flat arrays."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmc.runtime.engine.sequence import Sequence, SequenceState
+
+IntArray = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Extend:
+    """One sequence's part of a step: `length` tokens from position `start`.
+
+    Its logits are rows `first_logit` and following of the step's logits: those of the
+    positions `logits_start` to `start + length`.
+    """
+
+    seq: Sequence
+    epoch: int
+    start: int
+    length: int
+    logits_start: int
+    first_logit: int
+
+    @property
+    def end(self) -> int:
+        """The position after the last token."""
+        return self.start + self.length
+
+    @property
+    def num_logits(self) -> int:
+        """How many rows of logits belong to it."""
+        return self.end - self.logits_start
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the sequence still is in the run that this part was planned for."""
+        return self.seq.epoch == self.epoch and self.seq.state is SequenceState.RUNNING
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StepPlan:
+    """One forward pass: its parts, and the same as flat int32 arrays.
+
+    For R tokens of S sequences: `token_ids`, `positions`, `slots` are [R]; `seq_starts` is
+    [S + 1]; `table_rows` is [S]; `logit_rows` names the tokens whose logits are wanted.
+    """
+
+    extends: list[Extend]
+    token_ids: IntArray
+    positions: IntArray
+    slots: IntArray
+    seq_starts: IntArray
+    table_rows: IntArray
+    logit_rows: IntArray
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens computed by the pass."""
+        return len(self.token_ids)
+
+
+@dataclass(slots=True)
+class Draft:
+    """A step while it is being chosen: parts, and what is left of its limits."""
+
+    tokens_left: int
+    logits_left: int
+    parts: list[tuple[Sequence, int]] = field(default_factory=list)
+
+    def take(self, seq: Sequence, *, limit: int) -> None:
+        """Add as much of `seq` as fits `limit` tokens and the step's rows of logits."""
+        length = min(seq.extend_len, limit)
+        free_rows = max(0, seq.logits_from - seq.cached_len)
+        length = min(length, free_rows + self.logits_left)
+        if length > 0:
+            self.parts.append((seq, length))
+            self.tokens_left -= length
+            self.logits_left -= max(0, length - free_rows)
+
+
+def lay_out(parts: list[tuple[Sequence, int]], slots: IntArray, page_table: IntArray) -> StepPlan:
+    """Return the plan of chosen parts; writes their slots, int32 [tokens], into the page table."""
+    lengths = np.array([length for _, length in parts], dtype=np.int32)
+    seq_starts = np.zeros(len(parts) + 1, dtype=np.int32)
+    np.cumsum(lengths, out=seq_starts[1:])
+    total = int(seq_starts[-1])
+    table_rows = np.array([seq.row for seq, _ in parts], dtype=np.int32)
+    token_ids = np.empty(total, dtype=np.int32)
+    positions = np.empty(total, dtype=np.int32)
+    extends: list[Extend] = []
+    logit_rows: list[int] = []
+    base = 0
+    for seq, length in parts:
+        start, end = seq.cached_len, seq.cached_len + length
+        token_ids[base : base + length] = seq.token_ids[start:end]
+        positions[base : base + length] = np.arange(start, end)
+        logits_start = min(max(start, seq.logits_from), end)
+        extends.append(Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows)))
+        logit_rows.extend(range(base + logits_start - start, base + length))
+        seq.alloc_len = end
+        base += length
+    page_table[np.repeat(table_rows, lengths), positions] = slots
+    return StepPlan(
+        extends,
+        token_ids,
+        positions,
+        slots,
+        seq_starts,
+        table_rows,
+        np.array(logit_rows, dtype=np.int32),
+    )
