@@ -1,14 +1,16 @@
-"""The shapes of the field on a real engine: work ahead of choices changes nothing."""
+"""The shapes of the field, and choices of all kinds, on a real engine: guesses change nothing."""
 
 import copy
 from collections.abc import Iterator
 from typing import Any
 
+import arms
 import pytest
 from cost_runs import open_tiny
-from test_shapes import ALL, SEED, module_of, program_of
+from test_shapes import ALL, SEED, module_of
 
 import lmc
+from lmc.checking.program import check_program
 from lmc.errors import LmcError
 from lmc.passes.pipeline import DEFAULT_PIPELINE
 from lmc.runtime.result import RunResult
@@ -21,6 +23,9 @@ EAGERLY = DEFAULT_PIPELINE.replace(
 READ = [path for path in ALL if not path.startswith("pictures.")]
 """The model reads text; it refuses pictures."""
 
+ARMS = [f"arms.{name}" for name in arms.ARGUMENTS]
+"""Choices before tools, turns, failures, blanks, equal calls and nested programs."""
+
 FORESEEN = ("agents.react", "agents.router", "agents.matched", "branching.refine", "shapes.record")
 """Programs with something after a choice that can be prepared, among others."""
 
@@ -32,16 +37,26 @@ def engine() -> Iterator[Any]:
         yield opened
 
 
+def file_of(path: str) -> Any:
+    """Return the file of a program as a module."""
+    stem = path.partition(".")[0]
+    return arms if stem == "arms" else module_of(stem)
+
+
+def program_of(path: str) -> Any:
+    """Return a program by 'file.name'."""
+    return getattr(file_of(path), path.partition(".")[2])
+
+
 def arguments_of(path: str) -> list[dict[str, Any]]:
     """Return the sets of arguments of a program's file."""
-    stem, _, name = path.partition(".")
-    found: list[dict[str, Any]] = module_of(stem).ARGUMENTS[name]
+    found: list[dict[str, Any]] = file_of(path).ARGUMENTS[path.partition(".")[2]]
     return found
 
 
 def log_of(path: str) -> list[Any]:
     """Return where the host functions of a program's file note their calls."""
-    return getattr(module_of(path.partition(".")[0]), "LOG", [])
+    return getattr(file_of(path), "LOG", [])
 
 
 def profiled(path: str, engine: Any) -> Any:
@@ -73,7 +88,7 @@ def shown(result: RunResult | Exception) -> Any:
     return repr(result.value), state, result.text(), result.messages(), result.calls
 
 
-@pytest.mark.parametrize("path", READ)
+@pytest.mark.parametrize("path", [*READ, *ARMS])
 def test_on_off_and_wrong_are_the_same_on_every_shape(path: str, engine: Any) -> None:
     made = profiled(path, engine)
     for arguments in arguments_of(path):
@@ -87,7 +102,7 @@ def test_on_off_and_wrong_are_the_same_on_every_shape(path: str, engine: Any) ->
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("path", READ)
+@pytest.mark.parametrize("path", [*READ, *ARMS])
 def test_batches_and_streams_of_every_shape_too(path: str, engine: Any) -> None:
     made, batch = profiled(path, engine), arguments_of(path) * 2
     results: dict[str, Any] = {}
@@ -113,6 +128,12 @@ def streamed(made: Any, arguments: dict[str, Any], engine: Any, mode: str) -> li
     except LmcError as error:
         return ["".join(pieces), error.message]
     return ["".join(pieces)]
+
+
+@pytest.mark.parametrize("path", ARMS)
+def test_all_modes_are_alike_on_choices(path: str) -> None:
+    report = check_program(program_of(path), arguments=arguments_of(path), examples=6, rounds=1)
+    assert report.is_equal, report
 
 
 @pytest.mark.parametrize("path", FORESEEN)
