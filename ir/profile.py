@@ -231,6 +231,15 @@ class Profile:
             raise UsageError(f"cannot write {path}: {why}") from error
 
 
+def check_profile(profile: object) -> None:
+    """Raise UsageError for what is no profile."""
+    if not isinstance(profile, Profile):
+        raise UsageError(
+            f"profile must be a lmc.Profile, not {profile!r:.80}",
+            hint="read a file with lmc.read_profile",
+        )
+
+
 def sort_key(*places: str) -> tuple[Any, ...]:
     """Return file, line and column of places, one after another; 0 for what is no number."""
     parts: list[Any] = []

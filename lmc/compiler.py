@@ -7,7 +7,7 @@ from typing import Any
 from lmc.compiled import CompiledProgram
 from lmc.frontend.capture import Captured, capture
 from lmc.ir.core import Module
-from lmc.ir.profile import Profile
+from lmc.ir.profile import Profile, check_profile
 from lmc.ir.target import Backend, Target
 from lmc.program import Program
 
@@ -43,6 +43,7 @@ def optimise(
     if profile is not None:
         from lmc.passes.use_profile import UseProfilePass
 
+        check_profile(profile)
         manager = PassManager(passes=(UseProfilePass(profile=profile), *manager.passes))
     result = manager.run(module, print_after=print_after)
     return result.module, result.log

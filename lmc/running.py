@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeVar
 from lmc.argument_types import check_arguments
 from lmc.errors import LmcError, UsageError
 from lmc.ir.expressions import RUN_PARAMS
-from lmc.ir.profile import Profile
+from lmc.ir.profile import check_profile
 
 if TYPE_CHECKING:
     import typing_extensions
@@ -348,8 +348,7 @@ def name_profile(profile: Any, program: str) -> None:
     """Note whose runs a profile counts; raises UsageError for what is no profile."""
     if profile is None:
         return
-    if not isinstance(profile, Profile):
-        raise UsageError(f"profile must be a lmc.Profile, not {profile!r:.80}")
+    check_profile(profile)
     profile.program = profile.program or program
 
 

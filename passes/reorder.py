@@ -32,9 +32,9 @@ class ReorderPass(Pass):
     level: ClassVar[Level] = "C"
 
     def run(self, module: Module) -> PassResult:
-        """Rewrite a copy of `module`; of level E where only marks went."""
+        """Rewrite a copy of `module`; of level E where nothing or only marks went."""
         result = Pass.run(self, module)
-        is_same = result.changed and not any(remark.fired for remark in result.remarks)
+        is_same = not any(remark.fired for remark in result.remarks)
         return replace(result, level="E") if is_same else result
 
     def rewrite(self, module: Module, remarks: Remarks) -> bool:

@@ -266,8 +266,8 @@ def test_output_that_cannot_be_written(lmc, write):
     fails(lmc("compile", path, "-o", "."), 2, "it is a folder")
     fails(lmc("compile", path, "-o", path), 2, "not named echo.py", ".lmc")
     assert "lmc.gen" in path.read_text(), "the program is still there"
-    fails(lmc("viz", path, "-o", "no/folder/x.dot"), 2, "no such file")
-    fails(lmc("viz", path, "-o", "."), 2, "directory")
+    fails(lmc("viz", path, "-o", "no/folder/x.dot"), 2, "no folder no", "hint: make the folder")
+    fails(lmc("viz", path, "-o", "."), 2, "it is a folder", "hint: give -o a file's name")
 
 
 def test_ir_text_that_does_not_parse(lmc, tmp_path):

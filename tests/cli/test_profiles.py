@@ -150,6 +150,15 @@ def test_a_damaged_profile_and_a_missing_folder_are_refused(lmc, write):
     assert told.err == "error: cannot write .: it is a folder\nhint: give --profile a file's name\n"
 
 
+def test_the_name_of_a_file_is_no_profile():
+    program: Program = find_program(str(EXAMPLES / "judge.py"))[1]
+    message = "must be a lmc\\.Profile, not 'run\\.json'\nhint: read a file with lmc\\.read_profile"
+    with pytest.raises(UsageError, match=message):
+        program.compile("oracle", profile="run.json")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=message):
+        program.run(essay="", backend="oracle", profile="run.json")
+
+
 def test_a_run_that_fails_is_recorded_up_to_there(lmc, write):
     body = 's += lmc.gen("x", max_tokens=2)\n    int(s["x"] + "no")\n'
     program = write("fails.py", f"@lmc.function\ndef fails(s):\n    {body}")
