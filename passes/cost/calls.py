@@ -9,7 +9,7 @@ from lmc.errors import LmcError
 from lmc.ir.calls import SamplingParams
 from lmc.ir.core import Op
 from lmc.ir.interpreter_calls import check_choices, gen_request, unconditional_call
-from lmc.passes.cost.contexts import Gap, Stretch, Symbol, common_len, spellings
+from lmc.passes.cost.contexts import Computed, Gap, Stretch, Symbol, common_len, spellings
 from lmc.passes.cost.intervals import Interval, exactly, hull
 from lmc.passes.cost.lengths import Length
 from lmc.passes.cost.prompts import AbstractPrompt, Run, TextRun, generated, name_of
@@ -231,7 +231,7 @@ def _score_cost(
             return _bounded_score(walk, prompt, choices, scene)
         runs, text = runs[:-1], known
     costs = []
-    ends: list[set[int]] = []
+    ends: list[Computed] = []
     for spelled in text:
         before = AbstractPrompt(runs=runs).append(spelled, 0)
         context = before.symbols(encoder, stable=True)
@@ -239,8 +239,8 @@ def _score_cost(
         options = [_option(walk, runs, spelled, choice) for choice in choices]
         way = scene.fork(0)
         costs.append(_tree_cost(context, options, way))
-        ends.append(way.computed.known)
-    scene.computed.known = set.intersection(*ends)
+        ends.append(way.computed)
+    scene.computed.join(ends)
     return Cost(ONCE, hull(c.prefill for c in costs), Interval(), hull(c.held for c in costs))
 
 
@@ -293,14 +293,14 @@ def _bounded_score(
     unknown = next(index for index, rest in enumerate(rests) if rest is not None)
     ends: Sequence[str] = rests[unknown] or [""]
     costs: list[Cost] = []
-    computed: list[set[int]] = []
+    computed: list[Computed] = []
     for end in ends:
         parts = (*last.parts[: unknown + 1], end) if end else last.parts[: unknown + 1]
         way = scene.fork(0)
         made = replace(prompt, runs=(*prompt.runs[:-1], TextRun(parts)))
         costs.append(_score_at(walk, made, end, choices, way))
-        computed.append(way.computed.known)
-    scene.computed.known = set.intersection(*computed)
+        computed.append(way.computed)
+    scene.computed.join(computed)
     return Cost(ONCE, hull(c.prefill for c in costs), Interval(), hull(c.held for c in costs))
 
 

@@ -42,6 +42,14 @@ class Stretch:
     prefill: Interval
     held: float
 
+    @property
+    def is_one_text(self) -> bool:
+        """Whether nothing that was computed for another context can be these tokens.
+
+        That is so for pictures, and for what is generated, unless it is what stands elsewhere.
+        """
+        return isinstance(self.key, tuple) and self.key[0] in ("gen", "image")
+
 
 Symbol = int | Stretch
 
@@ -63,27 +71,41 @@ class Tree:
 
 @dataclass(slots=True)
 class Computed:
-    """Prefixes whose keys and values are certainly in the cache."""
+    """Prefixes whose keys and values are certainly in the cache, and those that may be there."""
 
     tree: Tree
     known: set[int] = field(default_factory=set)
+    maybe: set[int] = field(default_factory=set)
 
     def copy(self) -> "Computed":
         """Return a copy that grows on its own."""
-        return Computed(self.tree, set(self.known))
+        return Computed(self.tree, set(self.known), set(self.maybe))
 
     def missing(self, symbols: Sequence[Symbol]) -> tuple[Interval, float]:
         """Return the tokens of a context that are not computed yet, and those to be held."""
-        prefill, held = Interval(), 0.0
+        prefill, held, is_certain = Interval(), 0.0, True
         for symbol, number in zip(symbols, self.tree.walk(symbols), strict=True):
-            if number not in self.known:
-                prefill += exactly(1) if isinstance(symbol, int) else symbol.prefill
-                held += 1 if isinstance(symbol, int) else symbol.held
+            if number in self.known:
+                continue
+            more = exactly(1) if isinstance(symbol, int) else symbol.prefill
+            # One of several texts may be a path that is there, and so may what follows it.
+            is_certain &= isinstance(symbol, int) or symbol.is_one_text
+            is_new = is_certain and number not in self.maybe
+            prefill += more if is_new else Interval(0, more.high)
+            held += 1 if isinstance(symbol, int) else symbol.held
         return prefill, held
 
     def add(self, symbols: Sequence[Symbol]) -> None:
         """Note that a context is computed."""
-        self.known.update(self.tree.walk(symbols))
+        numbers = set(self.tree.walk(symbols))
+        self.known |= numbers
+        self.maybe |= numbers
+
+    def join(self, ways: Iterable["Computed"]) -> None:
+        """Go on after one of several ways was taken."""
+        held = list(ways)
+        self.known = set.intersection(*(way.known for way in held))
+        self.maybe = self.maybe.union(*(way.maybe for way in held))
 
 
 class Encoder:

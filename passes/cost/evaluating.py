@@ -52,6 +52,11 @@ def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> li
     ready = max(map(deep_ready, given), default=0)
     rows = product([alternatives(operand) for operand in operands])
     rows = None if rows is None else list(rows)
+    if op.name in _CONTAINERS and rows is not None and len(rows) > 1 and _are_flat(given):
+        # What is known of each item says more than a few of the many lists that there may be.
+        found = _STRUCTURED[op.name](op, given)
+        if found is not None:
+            return found
     if rows is not None and all(is_affordable(op, list(row)) for row in rows):
         made = list(_evaluated(op, rows))
         if made:
@@ -281,6 +286,17 @@ def _join(op: Op, separator: Abstract, joined: Abstract) -> list[Abstract] | Non
     return [_later(made, joined)]
 
 
+def _are_flat(given: Sequence[Abstract]) -> bool:
+    """Whether what is put into a container is a choice of plain values, none of them in itself."""
+    kinds = (str, int, float)
+    return all(
+        isinstance(each, kinds)
+        for item in given
+        if isinstance(item.value, OneOf)
+        for each in item.value.values
+    ) and not any(isinstance(item.value, (Items, Table)) for item in given[1:])
+
+
 def _list(op: Op, given: Sequence[Abstract]) -> list[Abstract]:
     return [Abstract(Items(tuple(given), op.name == "val.tuple"))]
 
@@ -310,6 +326,8 @@ def _call(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
 def _rows(rows: Iterable[tuple[Abstract, ...]]) -> Items:
     return Items(tuple(Abstract(Items(row, True)) for row in rows))
 
+
+_CONTAINERS = frozenset({"val.mutate", "val.list", "val.tuple"})
 
 _STRUCTURED: dict[str, Callable[[Op, Sequence[Abstract]], list[Abstract] | None]] = {
     "val.concat": _concat,

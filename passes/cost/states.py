@@ -185,7 +185,9 @@ def _get(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> Any
     name = op.attributes.get("name") if not names else _only_name(names[0])
     if not isinstance(prompt.value, AbstractPrompt) or name not in prompt.value.variables:
         return None
-    return [prompt.value.variables[str(name)]]
+    # A variable is read off a state, which is there once all that stands on it is answered.
+    found = prompt.value.variables[str(name)]
+    return [Abstract(found.value, max(found.ready, prompt.ready, prompt.value.ready))]
 
 
 def _has(walk: "CostWalk", op: Op, given: list[Abstract], scene: "Scene") -> Any:

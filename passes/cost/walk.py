@@ -60,8 +60,7 @@ class Scene:
 
     def join(self, ways: Sequence["Scene"]) -> None:
         """Go on after one of several ways was taken."""
-        known = set.intersection(*(way.computed.known for way in ways))
-        self.computed = Computed(self.computed.tree, known)
+        self.computed.join(way.computed for way in ways)
         self.tally.extend(Tally.of_one([way.tally for way in ways]))
 
 
@@ -305,6 +304,7 @@ class CostWalk:
         inner = replace(frame, saved=saved)
         after, *values = self._block(op.blocks[0], (), inner, way)
         before = scene.computed
+        before.maybe |= way.computed.maybe
         scene.tally.extend(Tally.of_one([way.tally, Tally()]))
         ended, self.latest = self.latest, max(latest, self.latest)
         ready = max(ended, *map(deep_ready, [after, *values, *(held[-1] for held in saved)]))
