@@ -23,6 +23,7 @@ from lmc.passes.cost.values import (
     is_text_like,
     items_of,
     one_of,
+    plain_ready,
     product,
     size_of,
     written_size,
@@ -56,7 +57,7 @@ def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> li
         # What is known of each item says more than a few of the many lists that there may be.
         found = _STRUCTURED[op.name](op, given)
         if found is not None:
-            return found
+            return _all_later(found, given)
     if rows is not None and all(is_affordable(op, list(row)) for row in rows):
         made = list(_evaluated(op, rows))
         if made:
@@ -66,7 +67,7 @@ def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> li
     if structured is not None:
         found = structured(op, given)
         if found is not None:
-            return found
+            return _all_later(found, given)
     if op.name in ("val.truth", "val.not", "val.compare"):
         return [Abstract(OneOf((True, False)), ready)]
     size = _result_size(op, operands)
@@ -75,6 +76,12 @@ def evaluate_abstract(op: Op, given: Sequence[Abstract], serials: Serials) -> li
         Abstract(serials.unknown(size, is_text=result.type == TEXT, is_number=is_number), ready)
         for result in op.results
     ]
+
+
+def _all_later(found: Sequence[Abstract], given: Sequence[Abstract]) -> list[Abstract]:
+    """Return results that wait for all operands, as expressions do."""
+    ready = max(map(plain_ready, given), default=0)
+    return [Abstract(each.value, max(each.ready, ready)) for each in found]
 
 
 def _evaluated(op: Op, rows: Iterable[tuple[Any, ...]]) -> Iterator[list[Any]]:

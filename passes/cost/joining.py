@@ -69,6 +69,7 @@ def join_prompts(
         has_unknown_names=any(prompt.has_unknown_names for prompt in prompts),
         turns=first.turns,
         ready=max(prompt.ready for prompt in prompts),
+        handle=max(prompt.handle for prompt in prompts),
         forked_runs=first.forked_runs,
         forked_text=min(prompt.forked_text for prompt in prompts),
         forked_names=first.forked_names,

@@ -29,7 +29,11 @@ Run = TextRun | IdRun | Stretch
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AbstractPrompt:
-    """A prompt in progress; `ready` counts the decode steps until its text is known."""
+    """A prompt in progress.
+
+    `ready` counts the decode steps until its text is known, `handle` those until it is known
+    which state it is.
+    """
 
     runs: tuple[Run, ...] = ()
     variables: Mapping[str, Abstract] = field(default_factory=dict[str, Abstract])
@@ -38,6 +42,7 @@ class AbstractPrompt:
     has_unknown_names: bool = False
     turns: int = 0
     ready: float = 0
+    handle: float = 0
     forked_runs: int = 0
     forked_text: float = 0
     forked_names: frozenset[str] = frozenset()

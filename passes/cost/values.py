@@ -194,6 +194,22 @@ def deep_ready(given: Abstract) -> float:
     return max(given.ready, *map(deep_ready, inner)) if inner else given.ready
 
 
+def plain_ready(given: Abstract) -> float:
+    """Return after how many steps a value is there for an expression.
+
+    So are all plain values that it holds. Of a state only the handle is needed.
+    """
+    value = given.value
+    inner: Sequence[Abstract] = ()
+    if isinstance(value, Items):
+        inner = value.items
+    elif isinstance(value, Table):
+        inner = [held for _, held in value.entries]
+    elif not isinstance(value, (Known, OneOf, Unknown, Spelled)):
+        return value.handle
+    return max(given.ready, *map(plain_ready, inner)) if inner else given.ready
+
+
 def items_of(value: Any) -> tuple[Abstract, ...] | None:
     """Return the items of a list, tuple or text of known length."""
     if isinstance(value, Items):

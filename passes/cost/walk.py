@@ -387,11 +387,13 @@ def later(given: Abstract, ready: float) -> Abstract:
     """Return a value that is known only after some steps as well."""
     value = given.value
     if isinstance(value, AbstractPrompt):
-        value = replace(value, ready=max(value.ready, ready))
+        value = replace(value, ready=max(value.ready, ready), handle=max(value.handle, ready))
     return Abstract(value, max(given.ready, ready))
 
 
 def unknown_prompt(serials: Serials, ready: float) -> AbstractPrompt:
     """Return a state that nothing is known of."""
     run = Stretch(("unknown", serials.next()), UNBOUNDED, UNBOUNDED, math.inf)
-    return AbstractPrompt(runs=(run,), has_unknown_names=True, ready=ready, size=math.inf)
+    return AbstractPrompt(
+        runs=(run,), has_unknown_names=True, ready=ready, handle=ready, size=math.inf
+    )

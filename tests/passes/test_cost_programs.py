@@ -69,7 +69,19 @@ def either(s, thing: str):
     s += " and so on, for a long way" + lmc.gen("end", max_tokens=2)
 
 
-PROGRAMS = (voted, headed, normalised, sampled, parted, either)
+@lmc.function
+def counted(s, thing: str):
+    """The length of a list is known once all that it holds is."""
+    names = []
+    for i in range(2):
+        t = s.copy()
+        t += thing + str(i) + lmc.gen("name", max_tokens=5)
+        names.append(t["name"])
+    for i, _ in enumerate(names):
+        s += f"{i}" + lmc.gen("end", max_tokens=3)
+
+
+PROGRAMS = (voted, headed, normalised, sampled, parted, either, counted)
 
 
 @pytest.mark.parametrize("is_optimised", [False, True])
