@@ -186,11 +186,10 @@ def unpack_artifact(data: bytes | bytearray) -> Artifact:
             kv=kv,
         )
         _check_records(made)
+        _check_token_ids(made)
         manifest["programs"] = [decode_attr(item) for item in manifest["programs"]]
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise ArtifactError(f"the artifact is damaged: {error!r}", hint=AGAIN) from error
-    if kv:
-        unpack_kv(kv)
     return made
 
 
@@ -220,6 +219,25 @@ def _check_records(made: Artifact) -> None:
     ]
     if different or len(expected) != len(manifest):
         raise ValueError(f"its manifest does not fit its plan: {', '.join(different)}")
+
+
+def _check_token_ids(made: Artifact) -> None:
+    """Check that the ids of prologues are the tokenizer's, and prefix KV is that of prologues.
+
+    Raises:
+        ArtifactError: the KV is damaged.
+        ValueError, TypeError, LookupError: something does not fit.
+    """
+    limit = made.target["vocab_size"]
+    found: set[Any] = {
+        step.attributes.get("token_ids", ())
+        for step in made.plan.steps()
+        if step.op == "lm.prologue"
+    }
+    if any(token >= limit for ids in found for token in ids):
+        raise ValueError(f"a token id of a prologue is none of the {limit} of its target")
+    if made.kv and any(prefix.token_ids not in found for prefix in unpack_kv(made.kv).prefixes):
+        raise ValueError("its prefix KV is that of another program")
 
 
 def _check_record(record: dict[str, Any]) -> None:

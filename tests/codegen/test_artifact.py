@@ -18,6 +18,7 @@ from lmc.codegen.artifact import load_artifact, pack_artifact, save_artifact, un
 from lmc.codegen.artifact_file import ENTRIES, FORMAT_VERSION, HEADER, MAGIC
 from lmc.codegen.lower import lower
 from lmc.codegen.plan import PLAN_VERSION, PlanBlock, PlanFunction, PlanParam
+from lmc.codegen.prefix_kv import pack_kv
 from lmc.codegen.signature import annotation_of, signature_of
 from lmc.codegen.target import oracle_target
 from lmc.errors import ArtifactError, RunError, UsageError
@@ -327,3 +328,17 @@ def test_ir_text_that_is_none_is_told_when_it_is_needed(text):
         loaded = unpack_artifact(zipped(changed(name, text)))
         with pytest.raises(ArtifactError, match="the artifact is damaged"):
             loaded.captured() if name == "captured.lmir" else loaded.module()
+
+
+def test_token_ids_beyond_the_vocabulary_and_foreign_kv_are_refused():
+    plan = dict(contents())["plan.json"]
+    wrong = plan.replace(b'"token_ids":{"$tuple":[', b'"token_ids":{"$tuple":[1000000000,')
+    assert wrong != plan
+    with pytest.raises(ArtifactError, match="a token id of a prologue is none of"):
+        unpack_artifact(zipped(changed("plan.json", wrong)))
+    ids = lower(module(), oracle_target()).functions["main"].body.steps[0].attributes["token_ids"]
+    own = pack_kv([ids], {}, 2, lambda ids, start: bytes(2 * (len(ids) - start)))
+    assert unpack_artifact(packed(kv=own)).kv == own
+    other = pack_kv([(1, 2)], {}, 2, lambda ids, start: bytes(2 * (len(ids) - start)))
+    with pytest.raises(ArtifactError, match="its prefix KV is that of another program"):
+        unpack_artifact(packed(kv=other))
