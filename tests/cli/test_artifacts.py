@@ -22,7 +22,7 @@ from lmc.ir.printer import print_module
 from lmc.runtime.oracle import Oracle
 
 ARGUMENTS = {
-    "judge": {"essay": (EXAMPLES / "essay.txt").read_text()[:400]},
+    "judge": {"essay": (EXAMPLES / "essay.txt").read_text()[:160]},
     "few_shot": {"question": "A box holds 5 pens. How many pens are in 3 boxes?"},
     "react": {"question": "How high is Mount Everest?"},
     "extract": {"text": "Ada Lovelace was born in London in 1815."},
@@ -77,9 +77,10 @@ def test_artifacts_run_without_their_source_and_give_the_same_ids(
     assert token_ids(given) == token_ids(expected) != []
     assert observables(given) == observables(expected)
     if name == "judge":  # and once more as somebody types it
+        assert expected.value["grade"], "all branches were taken"
         (away / "arguments.jsonl").write_text(json.dumps(ARGUMENTS[name]))
         args = ("--args", "arguments.jsonl", "--json", "--seed", "1")
-        told = process("run", f"{name}.lmc", *args, cwd=away)
+        told = process("run", f"{name}.lmc", *args, cwd=away, timeout=400)
         assert told.code == 0, told.err
         printed = json.loads(told.out)
         assert [tuple(call["token_ids"]) for call in printed["token_ids"]] == [
