@@ -180,17 +180,20 @@ def module_of(source: str, passes: str | None, after: str | None) -> Module:
 
 
 def cut_pipeline(passes: str | None, after: str) -> str:
-    """Return the part of a pipeline text that ends behind the last pass named `after`."""
+    """Return the part of a pipeline text that ends behind a pass: 'fold:2' is the second fold,
+    'fold' the last."""
     from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
 
     parts = [str(each) for each in PassManager.parse(passes or DEFAULT_PIPELINE).passes]
     names = [part.split("{")[0] for part in parts]
-    if after not in names:
+    name, _, which = after.partition(":")
+    places = [place for place, each in enumerate(names) if each == name]
+    number = int(which) if which.isdecimal() else len(places)
+    if which.strip("0123456789") or not 1 <= number <= len(places):
         raise UsageError(
             f"'{after}' is not in the pipeline", hint=f"its passes: {', '.join(names)}"
         )
-    last = len(names) - 1 - names[::-1].index(after)
-    return ",".join(parts[: last + 1])
+    return ",".join(parts[: places[number - 1] + 1])
 
 
 def read_text(path: Path) -> str:

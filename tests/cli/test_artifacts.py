@@ -391,6 +391,14 @@ def test_stages_of_an_artifact_are_those_of_its_source(tmp_path: Path, capfd) ->
     told = command(capfd, "ir", path, "--after", "batch-forks")
     assert told.code == 2
     assert "its passes: fold, unroll, hoist-prefix, dce" in told.err
+    twice = ("--passes", "fold,dce,fold,inline")
+    for after, same in (("fold:1", "fold"), ("fold:2", "fold,dce,fold"), ("fold", "fold,dce,fold")):
+        given = command(capfd, "ir", judge, *twice, "--after", after)
+        assert given.out == command(capfd, "ir", judge, "--passes", same).out != ""
+    for wrong in ("fold:0", "fold:3", "fold:x", "fold:-1", ":1"):
+        told = command(capfd, "ir", judge, *twice, "--after", wrong)
+        assert told.code == 2, wrong
+        assert f"'{wrong}' is not in the pipeline" in told.err
 
 
 def without_names(text: str) -> str:
