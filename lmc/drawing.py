@@ -20,6 +20,7 @@ from lmc.ir.profile_file import read_profile
 from lmc.ir.target import Target
 from lmc.passes.base import Remark, counted
 from lmc.passes.cost.analysis import CostReport, estimate_cost
+from lmc.passes.cost.intervals import Interval
 from lmc.passes.cost.tally import Cost
 from lmc.passes.pipeline import DEFAULT_PIPELINE, PassManager
 from lmc.sources import captured_of, find_program, is_artifact, module_of, read_text, split_source
@@ -154,10 +155,10 @@ class _Costing:
         """Return a line about the last stage."""
         if self._last is None or self._target is None:
             return "no model, so no costs"
-        cold = self._last.cold
+        cold, steps = self._last.cold, Interval(0, self._last.steps)
         return (
             f"{self._target.name}, one run: {cold.calls} calls, {cold.prefill} prefill tokens "
-            f"with an empty cache, {cold.decode} decode tokens in {self._last.steps:,.0f} steps"
+            f"with an empty cache, {cold.decode} decode tokens in {steps} steps"
         )
 
 
