@@ -51,6 +51,7 @@ class Continuations:
     facts: dict[str, Facts] = field(default_factory=dict)
     homes: dict[Op, str] = field(default_factory=dict)
     sites: dict[str, list[Op]] = field(default_factory=dict)
+    positions: dict[Op, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, module: Module) -> "Continuations":
@@ -60,6 +61,7 @@ class Continuations:
             made.facts[name] = Facts.of(function)
             for op in function.body.walk():
                 made.homes[op] = name
+                made.positions[op] = len(made.positions)
                 if op.name in CALLEES:
                     made.sites.setdefault(str(op.attributes["callee"]), []).append(op)
         return made
@@ -106,10 +108,13 @@ class Continuations:
     # -- forwards --------------------------------------------------------------------------
 
     def _ahead(self, starts: list[tuple[str, Value]], call: Op | None) -> Reach:
-        """Follow states up to the calls that take them; `call` and what is before it aside."""
+        """Follow states up to the calls that take them; `call` and what is before it aside.
+
+        A call that continues one ends the search, since nothing more can come of it.
+        """
         found = Reach()
         pending, seen = list(starts), set(starts)
-        while pending:
+        while pending and not found.is_continued:
             home, value = pending.pop()
             for op, position in self.facts[home].uses(value):
                 if op.name in MODEL_CALLS and position == 0:
@@ -179,8 +184,7 @@ class Continuations:
         """Whether an op of the same function comes before a call wherever both are met."""
         if call is None or self.homes[op] != self.homes[call]:
             return False
-        facts = self.facts[self.homes[op]]
-        return _place(op, facts) < _place(call, facts)
+        return self.positions[op] < self.positions[call]
 
     def _goes_round(self, op: Op, call: Op) -> bool:
         """Whether an op hands its operand to the next round of a loop around a call."""
@@ -255,17 +259,3 @@ def _loops_of_block(block: Block, facts: Facts) -> set[Op]:
             found.add(owner)
         owner = facts.owners[facts.blocks[owner]]
     return found
-
-
-def _place(op: Op, facts: Facts) -> tuple[int, ...]:
-    """Return an op's place in program order: its position in each block around it."""
-    places: list[int] = []
-    step: Op | None = op
-    while step is not None:
-        block = facts.blocks[step]
-        owner = facts.owners[block]
-        places.append(block.ops.index(step))
-        if owner is not None:
-            places.append(owner.blocks.index(block))
-        step = owner
-    return tuple(reversed(places))
