@@ -13,6 +13,12 @@ WIDTH = 52
 MAX_LINES = 16
 MAX_CONSTANT = 240
 MAX_EXPRESSION = 44
+MAX_PIECES = 60
+"""Pieces of a text that are shown; the middle of more is left out."""
+
+MAX_CHAIN = 50
+"""How far a text is followed through the texts that it is made of."""
+
 NEW_LINE = "\0"
 """In a text to wrap: a line starts here whatever the text says."""
 
@@ -58,6 +64,9 @@ class Expressions:
 
     def __init__(self, producers: Mapping[Value, Op]) -> None:
         self._producers = producers
+        self._known: dict[Value, list[tuple[str, bool]]] = {}
+        self._joins: dict[Op, bool] = {}
+        self._written: dict[tuple[Value, int], str] = {}
 
     def of(self, value: Value, depth: int = 5, *, limit: int = MAX_EXPRESSION) -> str:
         """Return the expression of a value, at most `limit` characters long."""
@@ -68,22 +77,35 @@ class Expressions:
         parts = self._parts(value)
         return [excerpt(text, MAX_CONSTANT) if is_text else text for text, is_text in parts]
 
-    def _parts(self, value: Value) -> list[tuple[str, bool]]:
+    def _parts(self, value: Value, depth: int = MAX_CHAIN) -> list[tuple[str, bool]]:
         """Return the pieces of a text, and of each whether it is a constant one."""
+        if depth == 0:
+            return [("{…}", False)]
+        if value not in self._known:
+            parts = self._find_parts(value, depth - 1)
+            if len(parts) > MAX_PIECES:
+                half = MAX_PIECES // 2
+                parts = [*parts[:half], ("{…}", False), *parts[-half:]]
+            self._known[value] = parts
+        return self._known[value]
+
+    def _find_parts(self, value: Value, depth: int) -> list[tuple[str, bool]]:
         op = self._producers.get(value)
         if op is not None and op.name == "val.const":
             held = op.attributes["value"]
             return [(held, True) if isinstance(held, str) else (short(held), False)]
         if op is not None and (op.name == "val.concat" or self._is_join(op)):
-            return [part for operand in op.operands for part in self._parts(operand)]
-        cut = self._without_front(op) if op is not None and op.name == "val.slice" else None
+            return [part for operand in op.operands for part in self._parts(operand, depth)]
+        cut = self._without_front(op, depth) if op is not None and op.name == "val.slice" else None
         return [("{" + self.of(value) + "}", False)] if cut is None else cut
 
-    def _without_front(self, op: Op) -> list[tuple[str, bool]] | None:
+    def _without_front(self, op: Op, depth: int) -> list[tuple[str, bool]] | None:
         """Return the pieces of `text[n:]`, which stays where a pass moved a constant front away."""
         start, *others = (self._constant(operand) for operand in op.operands[1:])
-        parts = self._parts(op.operands[0])
-        if type(start) is not int or start < 0 or others != [None, None] or not parts:
+        if type(start) is not int or start < 0 or others != [None, None]:
+            return None
+        parts = self._parts(op.operands[0], depth)
+        if not parts:
             return None
         (text, is_text), *rest = parts
         return [(text[start:], True), *rest] if is_text and start <= len(text) else None
@@ -93,17 +115,25 @@ class Expressions:
         op = self._producers.get(value)
         return op.attributes["value"] if op is not None and op.name == "val.const" else "..."
 
-    def _is_join(self, op: Op) -> bool:
+    def _is_join(self, op: Op, depth: int = MAX_CHAIN) -> bool:
         """Whether an op is `+` with a text on one side, so that it joins texts."""
-        if op.name != "val.binary" or op.attributes["op"] != "+":
+        if op.name != "val.binary" or op.attributes["op"] != "+" or depth == 0:
             return False
-        return any(self._is_text(operand) for operand in op.operands)
+        if op not in self._joins:
+            self._joins[op] = any(self._is_text(operand, depth - 1) for operand in op.operands)
+        return self._joins[op]
 
-    def _is_text(self, value: Value) -> bool:
+    def _is_text(self, value: Value, depth: int) -> bool:
         op = self._producers.get(value)
-        return value.type.name == "text" or (op is not None and self._is_join(op))
+        return value.type.name == "text" or (op is not None and self._is_join(op, depth))
 
     def _write(self, value: Value, depth: int) -> str:
+        """Return an expression; of a very long one the ends."""
+        if (value, depth) not in self._written:
+            self._written[value, depth] = excerpt(self._spell(value, depth), 8 * MAX_EXPRESSION)
+        return self._written[value, depth]
+
+    def _spell(self, value: Value, depth: int) -> str:
         op = self._producers.get(value)
         if op is None:
             return value.hint or str(value.type)

@@ -39,9 +39,25 @@ class Numbers:
 
     def of_value(self, value: Value) -> Hashable:
         """Return a key that equal values share; what may change in place is only itself."""
-        if value not in self._values:
-            self._values[value] = self._find_key(value)
+        pending, seen = [value], {value}
+        while pending:  # operands first, without recursion: chains may be long
+            last = pending[-1]
+            fresh = [] if last in self._values else self._unknown_operands(last, seen)
+            if fresh:
+                seen.update(fresh)
+                pending += fresh
+                continue
+            pending.pop()
+            if last not in self._values:
+                self._values[last] = self._find_key(last)
         return self._values[value]
+
+    def _unknown_operands(self, value: Value, seen: set[Value]) -> list[Value]:
+        """Return the operands whose keys an expression's own takes, as far as not known yet."""
+        found = self.facts.definitions.get(value)
+        if found is None or not SPECS[found[0].name].is_pure:
+            return []
+        return [each for each in found[0].operands if each not in self._values and each not in seen]
 
     def _find_key(self, value: Value) -> Hashable:
         found = self.facts.definitions.get(value)

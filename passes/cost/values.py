@@ -6,8 +6,8 @@ it. Known text has at most as many as it has bytes. What `str()` writes is `writ
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any
 
 MAX_CHOICES = 16
@@ -50,17 +50,33 @@ class Spelled:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list or tuple of known length; items may be prompt states."""
+    """A list or tuple of known length; items may be prompt states.
+
+    `size` and `ready` are those of the items, kept since one item may lie in many lists.
+    """
 
     items: tuple["Abstract", ...]
     is_tuple: bool = False
+    size: float = field(init=False, compare=False)
+    ready: float = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", _greatest_size(self.items))
+        object.__setattr__(self, "ready", max(map(deep_ready, self.items), default=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A dict whose keys are known; values may be prompt states."""
+    """A dict whose keys are known; values may be prompt states. `size`, `ready` as in Items."""
 
     entries: tuple[tuple[Any, "Abstract"], ...]
+    size: float = field(init=False, compare=False)
+    ready: float = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        values = [value for _, value in self.entries]
+        object.__setattr__(self, "size", _greatest_size(values))
+        object.__setattr__(self, "ready", max(map(deep_ready, values), default=0))
 
     def get(self, key: Any) -> "Abstract | None":
         """Return the value of a key."""
@@ -105,18 +121,20 @@ def alternatives(value: Any) -> tuple[Any, ...] | None:
             return held
         case Items(items=items, is_tuple=is_tuple):
             kind = tuple if is_tuple else list
-            rows = product([alternatives(item.value) for item in items])
+            rows = product(alternatives(item.value) for item in items)
             return None if rows is None else tuple(kind(row) for row in rows)
         case _:
             return None
 
 
-def product(options: Sequence[tuple[Any, ...] | None]) -> list[tuple[Any, ...]] | None:
+def product(options: Iterable[tuple[Any, ...] | None]) -> list[tuple[Any, ...]] | None:
     """Return all combinations; None where an operand is not known or they are too many."""
-    count = 1
+    count, known = 1, list[tuple[Any, ...]]()
     for option in options:
-        count *= len(option) if option is not None else MAX_CHOICES + 1
-    return list(itertools.product(*options)) if count <= MAX_CHOICES else None  # type: ignore[arg-type]
+        if option is None or (count := count * len(option)) > MAX_CHOICES:
+            return None
+        known.append(option)
+    return list(itertools.product(*known))
 
 
 def one_of(values: Iterable[Any], serials: Serials) -> Any:
@@ -147,12 +165,14 @@ def size_of(value: Any) -> float:
             return size
         case Spelled(parts=parts):
             return sum(map(size_of, parts))
-        case Items(items=items):
-            return max((size_of(item.value) for item in items), default=0)
-        case Table(entries=entries):
-            return max((size_of(value.value) for _, value in entries), default=0)
+        case Items(size=size) | Table(size=size):
+            return size
         case _:
             return math.inf
+
+
+def _greatest_size(values: Iterable["Abstract"]) -> float:
+    return max((size_of(value.value) for value in values), default=0)
 
 
 def written_size(value: Any) -> float:
@@ -186,12 +206,9 @@ def size_of_known(value: Any) -> float:
 
 def deep_ready(given: Abstract) -> float:
     """Return after how many steps a value and all that it holds are known."""
-    inner: Sequence[Abstract] = ()
-    if isinstance(given.value, Items):
-        inner = given.value.items
-    elif isinstance(given.value, Table):
-        inner = [value for _, value in given.value.entries]
-    return max(given.ready, *map(deep_ready, inner)) if inner else given.ready
+    if isinstance(given.value, (Items, Table)):
+        return max(given.ready, given.value.ready)
+    return given.ready
 
 
 def plain_ready(given: Abstract) -> float:
