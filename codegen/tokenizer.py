@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmc.codegen.respelling import growth_of
 from lmc.codegen.tokenizer_bytes import bytes_of_tokens
 from lmc.codegen.tokenizer_cache import cache_folder, read_cached, write_cached
 from lmc.codegen.tokenizer_spec import FORMAT, TokenizerSpec
@@ -120,6 +121,20 @@ class FastTokenizer:
         None for control tokens and for ids that stand for nothing.
         """
         return self._table
+
+    @cached_property
+    def growth(self) -> int:
+        """How many tokens each generated token can become at the most, its text encoded anew.
+
+        Looking at the whole vocabulary takes seconds; the number is kept in lmc's cache folder.
+        """
+        stored = cache_folder() / "tokenizers" / f"{self.fingerprint}.growth"
+        text = read_cached(stored)
+        if text is not None and text.isdecimal():
+            return int(text)
+        growth = growth_of(self)
+        write_cached(stored, str(growth))
+        return growth
 
     def control_id(self, token: str) -> int | None:
         """Return the id of a control token by its spelling."""

@@ -63,6 +63,11 @@ class Tokenizer(Protocol):
         """Return the bytes of every id below `vocab_size`; None for control tokens."""
         ...
 
+    @property
+    def growth(self) -> int:
+        """How many tokens each generated token can become at the most, its text encoded anew."""
+        ...
+
     def control_id(self, token: str) -> int | None:
         """Return the id of a control token by its spelling."""
         ...

@@ -85,6 +85,8 @@ def is_affordable(op: Op, operands: list[Any]) -> bool:
             return _is_call_affordable(op, operands)
         case "val.method" | "val.binary":
             return _is_work_small(op, operands)
+        case "val.concat":
+            return sum(map(attr_size, operands)) <= MAX_WORK
         case _:
             return True
 

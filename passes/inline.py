@@ -31,20 +31,26 @@ class InlinePass(Pass):
     (the depth of calls is limited, and observable there); one with an argument that may have
     no value, which only a call refuses; a program that calls a helper that stays a call.
 
-    Options: `max_ops` bounds the ops that the pass makes in one function.
+    Options: `max_ops` bounds the ops that the pass makes in one function, `max_all_ops` those in
+    all functions: what is put in place takes what is in place there along.
     """
 
     name: ClassVar[str] = "inline"
     level: ClassVar[Level] = "E"
 
     max_ops: int = 2000
+    max_all_ops: int = 6000
 
     def rewrite(self, module: Module, remarks: Remarks) -> bool:
         """Inline in every function, callees before their callers."""
         calls = Calls(module)
+        made = 0
         changed = False
         for name in calls.callees_first():
-            changed |= _Inliner(self, module, calls, module.functions[name], remarks).run()
+            left = min(self.max_ops, self.max_all_ops - made)
+            inliner = _Inliner(left, module, calls, module.functions[name], remarks)
+            changed |= inliner.run()
+            made += inliner.made_ops
         return changed
 
 
@@ -62,19 +68,19 @@ class _Inliner:
 
     def __init__(
         self,
-        limits: InlinePass,
+        max_ops: int,
         module: Module,
         calls: Calls,
         function: Function,
         remarks: Remarks,
     ) -> None:
-        self._limits = limits
+        self._max_ops = max_ops
         self._module = module
         self._calls = calls
         self._function = function
         self._remarks = remarks
         self._facts = Facts()
-        self._made_ops = 0
+        self.made_ops = 0
 
     def run(self) -> bool:
         """Inline what can be; return whether there was any."""
@@ -87,7 +93,7 @@ class _Inliner:
             if obstacle is not None:
                 self._remarks.missed(obstacle, place.op)
                 continue
-            self._made_ops += count_ops(callee.body)
+            self.made_ops += count_ops(callee.body)
             self._inline(place, callee)
             self._remarks.fired(f"'{callee.name}' put in place", place.op)
             changed = True
@@ -106,10 +112,10 @@ class _Inliner:
         if any(may_be_undefined(value, self._facts) for value in arguments):
             return f"an argument of '{name}' may have no value"
         size = count_ops(callee.body)
-        if self._made_ops + size > self._limits.max_ops:
+        if self.made_ops + size > self._max_ops:
             return (
-                f"'{name}' has {counted(size, 'op')} beside the {self._made_ops} made before; "
-                f"max_ops={self._limits.max_ops}"
+                f"'{name}' has {counted(size, 'op')} beside the {self.made_ops} made before; "
+                f"max_ops={self._max_ops}"
             )
         if place.depth + _nesting(callee.body) > MAX_NESTING:
             return "blocks would be nested too deep"

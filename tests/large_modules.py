@@ -156,6 +156,17 @@ def doubling(size: int) -> Module:
     return p.finish(p.b.value("val.call", [held], callee="len"))
 
 
+def doubling_texts(size: int) -> Module:
+    """A constant text and one with an argument, each put together of the one before twice."""
+    p = Program()
+    text, other = p.b.const("ab"), p.b.value("val.format", [p.x, ""], conversion="s")
+    for line in range(size // 2):
+        p.at(line + 1)
+        text = p.b.value("val.concat", [text, text])
+        other = p.b.value("val.concat", [other, other])
+    return p.finish(p.b.value("val.tuple", [text, other]))
+
+
 def sums(size: int) -> Module:
     """Texts and values of unknown kind, each the sum of the one before and another."""
     p = Program()
@@ -287,7 +298,7 @@ SHAPES: dict[str, Callable[[int], Module]] = {
     made.__name__: made
     for made in (
         appends, calls, choices, branches, arms, forks, forks_of_forks, doubling,
-        sums, nested_lists, nested_loops, nested_tries, long_loop, chain,
+        doubling_texts, sums, nested_lists, nested_loops, nested_tries, long_loop, chain,
         doubling_calls, pieces, host_calls,
     )
 }  # fmt: skip

@@ -138,6 +138,29 @@ def _slice_size(operands: Sequence[Any]) -> float:
     return math.inf
 
 
+MAX_LENGTH = 1_000_000
+"""Characters of a text that is followed piece by piece."""
+
+MAX_PARTS = 1_000
+"""Parts of such a text that are not known."""
+
+
+def _joined(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
+    """Put texts together; None where that is too long: texts can double with each op."""
+    length = sum(_length(operand.value) for operand in given)
+    return _concat(op, given) if length <= MAX_LENGTH else None
+
+
+def _length(value: Any) -> int:
+    """Return the characters of a text, each part that is not known as a share of the limit."""
+    parts = value.parts if isinstance(value, Spelled) else (value,)
+    each = MAX_LENGTH // MAX_PARTS
+    return sum(
+        len(part.value) if isinstance(part, Known) and isinstance(part.value, str) else each
+        for part in parts
+    )
+
+
 def _concat(op: Op, given: Sequence[Abstract]) -> list[Abstract]:
     parts: list[Any] = []
     for operand in given:
@@ -153,7 +176,7 @@ def _concat(op: Op, given: Sequence[Abstract]) -> list[Abstract]:
 def _binary(op: Op, given: Sequence[Abstract]) -> list[Abstract] | None:
     if op.attributes["op"] != "+" or not any(map(_is_text, given)):
         return None
-    return _concat(op, given)
+    return _joined(op, given)
 
 
 def _is_text(given: Abstract) -> bool:
@@ -337,7 +360,7 @@ def _rows(rows: Iterable[tuple[Abstract, ...]]) -> Items:
 _CONTAINERS = frozenset({"val.mutate", "val.list", "val.tuple"})
 
 _STRUCTURED: dict[str, Callable[[Op, Sequence[Abstract]], list[Abstract] | None]] = {
-    "val.concat": _concat,
+    "val.concat": _joined,
     "val.binary": _binary,
     "val.format": _format,
     "val.index": _index,

@@ -2,14 +2,13 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lmc.ir.calls import Constraint, SamplingParams
 from lmc.ir.interpreter_calls import GenRequest
 from lmc.ir.target import Tokenizer
 from lmc.passes.cost.intervals import Interval
-from lmc.passes.cost.respelling import growth_of
 from lmc.passes.lint.languages import Languages
 
 if TYPE_CHECKING:
@@ -61,11 +60,7 @@ class Lengths:
         """
         if text <= tokens or tokens in (0, math.inf):
             return min(tokens, text)
-        return min(self._growth * tokens + 1, text)
-
-    @cached_property
-    def _growth(self) -> int:
-        return growth_of(self._tokenizer)
+        return min(self._tokenizer.growth * tokens + 1, text)
 
     def _of(self, request: GenRequest) -> Length:
         sampling = request.sampling

@@ -52,31 +52,36 @@ class Spelled:
 class Items:
     """A list or tuple of known length; items may be prompt states.
 
-    `size` and `ready` are those of the items, kept since one item may lie in many lists.
+    `size`, `ready` (deep_ready) and `plain` (plain_ready) are those of the items, kept since one
+    item may lie in many lists.
     """
 
     items: tuple["Abstract", ...]
     is_tuple: bool = False
     size: float = field(init=False, compare=False)
     ready: float = field(init=False, compare=False)
+    plain: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "size", _greatest_size(self.items))
         object.__setattr__(self, "ready", max(map(deep_ready, self.items), default=0))
+        object.__setattr__(self, "plain", max(map(plain_ready, self.items), default=0))
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A dict whose keys are known; values may be prompt states. `size`, `ready` as in Items."""
+    """A dict whose keys are known; values may be prompt states. What is kept is as in Items."""
 
     entries: tuple[tuple[Any, "Abstract"], ...]
     size: float = field(init=False, compare=False)
     ready: float = field(init=False, compare=False)
+    plain: float = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
         values = [value for _, value in self.entries]
         object.__setattr__(self, "size", _greatest_size(values))
         object.__setattr__(self, "ready", max(map(deep_ready, values), default=0))
+        object.__setattr__(self, "plain", max(map(plain_ready, values), default=0))
 
     def get(self, key: Any) -> "Abstract | None":
         """Return the value of a key."""
@@ -217,14 +222,11 @@ def plain_ready(given: Abstract) -> float:
     So are all plain values that it holds. Of a state only the handle is needed.
     """
     value = given.value
-    inner: Sequence[Abstract] = ()
-    if isinstance(value, Items):
-        inner = value.items
-    elif isinstance(value, Table):
-        inner = [held for _, held in value.entries]
-    elif not isinstance(value, (Known, OneOf, Unknown, Spelled)):
-        return value.handle
-    return max(given.ready, *map(plain_ready, inner)) if inner else given.ready
+    if isinstance(value, (Items, Table)):
+        return max(given.ready, value.plain)
+    if isinstance(value, (Known, OneOf, Unknown, Spelled)):
+        return given.ready
+    return value.handle
 
 
 def items_of(value: Any) -> tuple[Abstract, ...] | None:

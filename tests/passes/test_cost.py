@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import lmc
+from lmc.codegen.respelling import growth_of
 from lmc.compiler import capture_programs, optimise
 from lmc.errors import LmcError
 from lmc.ir.calls import GenCall, GenResult, ScoreCall
@@ -15,7 +16,6 @@ from lmc.ir.core import Module
 from lmc.ir.interpreter import Interpretation, interpret
 from lmc.passes.cost.analysis import CostReport, estimate_cost
 from lmc.passes.cost.lengths import lengths_of
-from lmc.passes.cost.respelling import growth_of
 from lmc.runtime.engine.scoring import plan_branches
 from lmc.runtime.oracle import Oracle
 

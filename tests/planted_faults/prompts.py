@@ -10,6 +10,7 @@ import lmc.frontend.capture.states
 import lmc.ir.evaluate
 import lmc.runtime.eager
 import lmc.runtime.executor.call_ops as call_ops
+import lmc.runtime.executor.calls as calls
 import lmc.runtime.executor.control_ops as control_ops
 import lmc.runtime.executor.prefill_ops as prefill_ops
 import lmc.runtime.executor.run
@@ -51,7 +52,7 @@ def appends_encoded_apart(patch: Any) -> None:
 def samples_share_a_key(patch: Any) -> None:
     """All n samples get the key of the first."""
     wrapped(
-        patch, call_ops, "derive_key",
+        patch, calls, "derive_key",
         lambda original, seed, instance, lineage, ordinal, sample: original(
             seed, instance, lineage, ordinal, 0
         ),
@@ -62,7 +63,7 @@ def samples_share_a_key(patch: Any) -> None:
 def instance_not_in_the_key(patch: Any) -> None:
     """All instances of a batch draw the same."""
     wrapped(
-        patch, call_ops, "derive_key",
+        patch, calls, "derive_key",
         lambda original, seed, instance, *place: original(seed, 0, *place),
     )  # fmt: skip
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 
+from lmc.codegen.respelling import growth_of
 from lmc.ir.calls import GenCall, GenResult, SamplingParams, ScoreCall, ScoreResult
 from lmc.runtime.engine.engine import Engine
 
@@ -133,6 +134,11 @@ class FakeTokenizer:
     def token_bytes(self):
         """Return the bytes of every id."""
         return self.table
+
+    @property
+    def growth(self) -> int:
+        """Count what generated tokens may become, encoded anew."""
+        return growth_of(self)
 
     def control_id(self, token: str) -> int | None:
         """Return a control id."""
