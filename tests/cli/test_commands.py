@@ -1,6 +1,7 @@
 """Every command and option, on the oracle: what is printed where, and what it gives."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -259,7 +260,9 @@ def test_ir_of_every_example_parses_back_to_the_same_bytes(lmc, tmp_path, name, 
 def test_ir_and_drawing_of_an_artifact_are_those_of_its_program(lmc, tmp_path, name):
     program, artifact = EXAMPLES / f"{name}.py", tmp_path / f"{name}.lmc"
     assert lmc("compile", program, "--model", "oracle", "-o", artifact).code == 0
-    assert lmc("ir", artifact).out == lmc("ir", program).out
+    # An artifact runs without its source, so it does not watch the functions there.
+    shown = re.sub(r'(, )?"[\w.]+\(\)" = "\w+"', "", lmc("ir", program).out)
+    assert lmc("ir", artifact).out == shown
     text = tmp_path / f"{name}.lmir"
     text.write_text(lmc("ir", artifact).out, encoding="utf-8")
     assert lmc("viz", artifact).out == lmc("viz", text).out

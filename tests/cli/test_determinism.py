@@ -135,9 +135,12 @@ def artifacts(tmp_path_factory) -> dict[str, bytes]:
     from lmc.codegen.artifact_file import join_file, split_file
 
     path = tmp_path_factory.mktemp("artifacts") / "judge.lmc"
-    load_programs(EXAMPLES / "judge.py")["judge"].compile("oracle").save(path)
+    compiled = load_programs(EXAMPLES / "judge.py")["judge"].compile("oracle")
+    compiled.save(path)
     plain = path.read_bytes()
-    prefixes = [tuple(range(1, 300)), tuple(range(1, 90)), (5, 6)]
+    found = {step.attributes.get("token_ids", ()) for step in compiled.plan.steps()}
+    prefixes = sorted(ids for ids in found if ids)
+    assert prefixes
     kv = pack_kv(prefixes, {"weights": "w"}, 64, lambda ids, start: bytes(64 * (len(ids) - start)))
     with_kv = join_file(split_file(plain)[0], kv)
     path.write_bytes(with_kv)

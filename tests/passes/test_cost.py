@@ -80,7 +80,7 @@ def test_no_random_module_computes_more(make_program: Any) -> None:
     oracle, ratios = Oracle(), []
     for seed in range(60):
         module = make_program(Random(seed))
-        report = estimate_cost(module, "main", oracle.target, ARGS)
+        report = estimate_cost(module, "main", oracle.target, ARGS, max_trips=64)
         try:
             run = run_of(module, "main", ARGS, oracle, HOST)
         except LmcError:
