@@ -39,7 +39,13 @@ def run_all_ways(name, arguments, engine):
             yield f"{mode}, {cache}", run
 
 
-@pytest.mark.parametrize("name", list(ARGUMENTS))
+@pytest.mark.parametrize(
+    "name",
+    [
+        name if name in ("judge", "react") else pytest.param(name, marks=pytest.mark.long)
+        for name in ARGUMENTS
+    ],
+)
 def test_ids_do_not_depend_on_mode_cache_or_batch(name, engine):
     batch = [ARGUMENTS[name][i % 2] for i in range(8)]
     engine.flush_cache()
