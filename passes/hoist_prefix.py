@@ -325,8 +325,6 @@ class _Hoister:
         # One of the ways tells what the root's own pieces are: one that is its own as well.
         own = [way for way in ways if way is not None and "hoisted" not in way[0].attributes]
         is_told = bool(own) or any(user.name not in READS for user in others)
-        if own and others and num_own and all(user.name in READS for user in others):
-            root.attributes["told"] = num_own
         place = block.ops.index(root)
         for way in ways:
             if way is None:
@@ -343,6 +341,8 @@ class _Hoister:
             block.ops.insert(place, copy)
         if not others:
             block.ops.remove(root)
+        elif own and num_own and all(user.name in READS for user in others):
+            root.attributes["told"] = num_own
         return True
 
     def _replace_root(

@@ -10,14 +10,7 @@ from lmc.frontend.load import load_programs
 PROGRAMS = load_programs(Path(__file__).parent / "regressions.py")
 
 
-OPEN = pytest.mark.xfail(strict=True, reason="a prologue whose text is read before more follows")
-"""A difference that came back when prologues began to tell their own text."""
-
-
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(name, marks=OPEN) if name == "read_on_the_way" else name for name in PROGRAMS],
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_program_runs_alike(name: str) -> None:
     """A few examples are enough: each showed its difference at once."""
     report = check_program(PROGRAMS[name], examples=6, rounds=1)
