@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from lmc.errors import ArtifactError
+from lmc.ir.token_trie import common_len
 
 MAX_PREFIXES = 32
 """Prefixes that are kept, the longest ones: as many as a backend keeps pinned."""
@@ -65,7 +66,7 @@ def pack_kv(
     wanted = sorted({ids for ids in prefixes if ids}, key=lambda ids: (-len(ids), ids))
     made: list[tuple[TokenIds, int, bytes]] = []
     for ids in wanted[:MAX_PREFIXES]:
-        start = max((_common(ids, other) for other, _, _ in made), default=0)
+        start = max((common_len(ids, other) for other, _, _ in made), default=0)
         made.append((ids, start, read(ids, start)))
     header = {
         "binding": dict(binding),
@@ -93,7 +94,7 @@ def unpack_kv(view: memoryview) -> PrefixKv:
             ids, start = tuple(item["token_ids"]), item["start"]
             if not all(type(token) is int and token >= 0 for token in (*ids, start, size)):
                 raise TypeError("a token id, place or size is no number")
-            if start > max((_common(ids, other.token_ids) for other in prefixes), default=0):
+            if start > max((common_len(ids, other.token_ids) for other in prefixes), default=0):
                 raise ValueError("a prefix goes on from tokens that are not there")
             end = position + (len(ids) - start) * size
             prefixes.append(KvPrefix(ids, start, view[position:end]))
@@ -105,9 +106,3 @@ def unpack_kv(view: memoryview) -> PrefixKv:
             f"the prefix KV is damaged: {len(view):,} bytes instead of {position:,}", hint=_DAMAGED
         )
     return PrefixKv(binding, tuple(prefixes))
-
-
-def _common(left: TokenIds, right: TokenIds) -> int:
-    """Return how many leading ids two prefixes have in common."""
-    limit = min(len(left), len(right))
-    return next((i for i in range(limit) if left[i] != right[i]), limit)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from lmc.ir.core import Block, Function, Op, Value
-from lmc.ir.tries import FIRST_SLOT, num_slots, saved_slots
+from lmc.ir.tries import FIRST_SLOT, num_slots, result_sources, saved_slots
 from lmc.ir.types import BOOL, EFFECT, FLOAT, INT, NONE, STATE, TEXT, Attr
 
 MAX_ITEMS = 256
@@ -22,6 +22,9 @@ CALLS = frozenset({"lm.gen", "lm.select", "func.call"})
 
 EFFECTS = frozenset({"host.call", "host.method"})
 """Ops that may change the world."""
+
+LOOPS = frozenset({"cf.for", "cf.while"})
+"""Ops whose block is carried out several times."""
 
 EXPOSING = frozenset({"host.call", "host.method", "func.call", "func.apply", "lm.set"})
 """Ops that give values to code which may change them in place, or put them where it is unseen."""
@@ -362,3 +365,25 @@ def _look_through(
 def count_ops(block: Block) -> int:
     """Return the number of ops of a block, nested ones included."""
     return sum(1 for _ in block.walk())
+
+
+def joined_sources(op: Op, index: int) -> list[Value]:
+    """Return the values that a result of `cf.if`, `cf.for`, `cf.while` or `cf.try` may be."""
+    if op.name == "cf.if":
+        return [block.terminator.operands[index] for block in op.blocks]
+    if op.name == "cf.try":
+        return result_sources(op, index)
+    return carried_sources(op, index + (op.name == "cf.for")) or []
+
+
+def carried_sources(owner: Op, index: int) -> list[Value] | None:
+    """Return what an argument of a loop's block is: the init, and what a trip hands on.
+
+    Of the item of a `cf.for` it is what the loop goes over; None for a block of another op.
+    """
+    if owner.name not in LOOPS:
+        return None
+    is_for = owner.name == "cf.for"
+    if is_for and index == 0:
+        return [owner.operands[0]]
+    return [owner.operands[index], owner.blocks[0].terminator.operands[index + 1 - is_for]]

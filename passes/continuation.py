@@ -9,8 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lmc.ir.core import Block, Module, Op, Value
-from lmc.ir.tries import result_sources
-from lmc.passes.analysis import PASSING, Facts, operand_holders, yield_holders
+from lmc.passes.analysis import (
+    LOOPS,
+    PASSING,
+    Facts,
+    carried_sources,
+    joined_sources,
+    operand_holders,
+    yield_holders,
+)
 from lmc.passes.purity import CALLEES
 
 MODEL_CALLS = frozenset({"lm.gen", "lm.select"})
@@ -21,8 +28,6 @@ KEEPING = PASSING | {"lm.image", "lm.unordered", "lm.join"}
 
 PARTS = frozenset({"val.index", "val.slice", "val.unpack"})
 """Expressions that give what lies in a list of states."""
-
-LOOPS = frozenset({"cf.for", "cf.while"})
 
 BLIND = frozenset({"val.compare", "val.truth", "val.not"})
 """Expressions that only look at a value."""
@@ -202,7 +207,7 @@ def _sources(value: Value, facts: Facts) -> list[Value] | None:
     """
     if value in facts.arguments:
         owner, index = facts.arguments[value]
-        return None if owner is None else _carried(owner, index)
+        return None if owner is None else carried_sources(owner, index)
     op, index = facts.definitions[value]
     match op.name:
         case "lm.gen" | "lm.select" | "lm.prompt" | "lm.prologue":
@@ -213,26 +218,12 @@ def _sources(value: Value, facts: Facts) -> list[Value] | None:
             return [op.operands[index + 1]]
         case "func.call" if index == 1:
             return [op.operands[1]]
-        case "cf.if":
-            return [block.terminator.operands[index] for block in op.blocks]
-        case "cf.for" | "cf.while":
-            return _carried(op, index + (op.name == "cf.for"))
-        case "cf.try":
-            return result_sources(op, index)
+        case "cf.if" | "cf.for" | "cf.while" | "cf.try":
+            return joined_sources(op, index)
         case name if name in KEEPING or name in PARTS:
             return [op.operands[0]]
         case _:
             return None
-
-
-def _carried(owner: Op, index: int) -> list[Value] | None:
-    """Return what an argument of a loop's block is: the init, and what a round hands on."""
-    if owner.name not in LOOPS:
-        return None
-    is_for = owner.name == "cf.for"
-    if is_for and index == 0:
-        return [owner.operands[0]]
-    return [owner.operands[index], owner.blocks[0].terminator.operands[index + 1 - is_for]]
 
 
 def _loops_around(op: Op, facts: Facts) -> set[Op]:

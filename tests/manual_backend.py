@@ -16,6 +16,19 @@ from lmc.runtime.executor import Executor
 
 TIMEOUT = 20.0
 
+ECHO = """
+module "m" {} {
+  entry @main
+  func @main program (%effect: effect, %x: py) {params = [{name = "x"}]} {
+    %s: state = lm.prompt
+    %t: state = lm.extend %s, %x
+    %u: state, %v: text, %m: meta = lm.gen %t {name = "v", params = {}, dynamic = []}
+    func.return %effect, %u, %v
+  }
+}
+"""
+"""A program of one call, whose prompt is its argument."""
+
 
 @dataclass(eq=False)
 class Open:

@@ -233,6 +233,24 @@ class Accents(Statements):
         self.put(f"    case word if {self.flag(2)}:")
         self.put("        s += word")
 
+    def answer_of_ways(self) -> None:
+        """Go on with one constant text or another, as the model answered under a regex."""
+        kind = self.one("type=bool", 'regex="(yes|no)"', "type=Literal['yes', 'no']")
+        wanted = "True" if "bool" in kind else '"yes"'
+        self.put(f's += {self.text(2)} + lmc.gen("w2", {kind})')
+        self.put(f's += " what was said counts: " if s["w2"] == {wanted} else " or, it is said, "')
+        self.put(f"s += {self._gen()}")
+
+    def choice_of_ways(self) -> None:
+        """Go on with one constant text or another, as the model chose."""
+        word = self.one("and", "but")
+        self.put(f's += {self.text(2)} + lmc.select("kind", ["go", "stop"])')
+        self.put('if s["kind"] == "go":')
+        self.put(f'    s += " we went further on, {word} " + {self._gen()}')
+        self.put("else:")
+        self.put(f'    s += " this is where it ends, {word} " + {self._gen("v0")}')
+        self.states[0].variables["kind"] = "text"
+
     # States.
 
     def one_text_each(self) -> None:

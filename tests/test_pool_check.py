@@ -82,9 +82,10 @@ def test_what_fits_is_told_nothing(engine) -> None:
     """And what is small is not analysed at all."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        short.run("a boat", backend=engine)
-        many.run(["a", "b"], backend=engine)
-        many.run_batch([{"texts": ["a"]}] * 3, backend=engine)
+        assert "a boat" in short.run("a boat", backend=engine).text()
+        assert len(many.run(["a", "b"], backend=engine).value) == 2
+        results = many.run_batch([{"texts": ["a"]}] * 3, backend=engine)
+    assert [len(result.value) for result in results] == [1, 1, 1]
 
 
 def test_a_run_that_may_be_slow_is_told_once_with_its_line(engine) -> None:

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lmc.benching.trie import least_computed, trie_size
+from lmc.benching.measure import least_computed
+from lmc.ir.token_trie import trie_size
 from lmc.runtime.engine.stats import EngineStats
 from sharing.offline import Call, best_offline, schedule_cost
 from sharing.replay import Recorded, ReplayEngine, ReplayModel, words_of

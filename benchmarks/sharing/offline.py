@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Literal
 
-from lmc.benching.trie import Tokens, common_len
+from lmc.ir.token_trie import Tokens, common_len
 from sharing.trie import Edge, Trie
 
 Eviction = Literal["belady", "recency"]

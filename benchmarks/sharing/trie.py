@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from lmc.benching.trie import Tokens, common_len
+from lmc.ir.token_trie import Tokens, common_len
 
 
 @dataclass(slots=True, eq=False)

@@ -1,16 +1,16 @@
 """Measuring the rows of a bench: every repeat on an engine of its own, with an empty cache."""
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
 from lmc.benching.rows import Row
-from lmc.benching.trie import least_computed
 from lmc.compiled import CompiledProgram
 from lmc.errors import LmcError
 from lmc.ir.calls import GenCall, GenResult
+from lmc.ir.token_trie import Tokens, trie_size
 from lmc.program import Program
 from lmc.runtime.executor.runner import Runner
 from lmc.runtime.result import RunResult
@@ -146,6 +146,21 @@ def least_of(results: Sequence[RunResult]) -> int:
         elif not isinstance(call, GenCall):
             sequences += [call.context + option[:-1] for option in call.options]
     return least_computed(sequences, generated)
+
+
+def least_computed(sequences: Iterable[Tokens], generated: Iterable[tuple[Tokens, Tokens]]) -> int:
+    """Return the least number of tokens that must go through the model.
+
+    `generated` are the context of each generation, and of its tokens those that went through
+    the model: all but the last. Each needs a forward pass of its own, for the logits behind
+    it, also where an equal call has computed the same; so what is generated again counts again.
+    """
+    made = list(generated)
+    distinct = {
+        (*context, *tokens[: n + 1]) for context, tokens in made for n in range(len(tokens))
+    }
+    again = sum(len(tokens) for _, tokens in made) - len(distinct)
+    return trie_size(sequences) + again
 
 
 def shown(result: RunResult) -> Any:

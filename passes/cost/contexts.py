@@ -115,19 +115,24 @@ class Encoder:
         self.tokenizer = tokenizer
         self.borders = Borders(tokenizer)
         self._encode = lru_cache(maxsize=4096)(self._encoded)
+        # A prompt is looked at again with each run that it gets.
+        self._symbols = lru_cache(maxsize=65536)(self._symbols_of)
         self._heads_of: dict[frozenset[bytes], float] = {}
 
     def _encoded(self, text: str, first: bool) -> tuple[tuple[int, ...], int]:
         ids = tuple(self.tokenizer.encode(text, first=first))
         return ids, self.tokenizer.stable_len(text, first=first) if text else 0
 
-    def symbols(self, parts: Sequence[Part], *, first: bool, is_open: bool) -> list[Symbol]:
+    def symbols(self, parts: tuple[Part, ...], *, first: bool, is_open: bool) -> Sequence[Symbol]:
         """Return a run's symbols; of an open run only what no continuation can change."""
+        return self._symbols(parts, first, is_open)
+
+    def _symbols_of(self, parts: tuple[Part, ...], first: bool, is_open: bool) -> list[Symbol]:
         texts = spellings(parts)
         if texts is not None:
             encoded = [self._encode(text, first) for text in texts]
             rows = [ids[:stable] if is_open else ids for ids, stable in encoded]
-            return self._merged(rows, tuple(parts))
+            return self._merged(rows, parts)
         return self._with_gaps(parts, first=first, is_open=is_open)
 
     def _merged(self, rows: Sequence[tuple[int, ...]], key: object) -> list[Symbol]:

@@ -6,6 +6,7 @@ from typing import Any
 
 from lmc.ir.core import Op
 from lmc.ir.target import Tokenizer
+from lmc.ir.token_trie import trie_size
 from lmc.passes.cost.prompts import AbstractPrompt, IdRun, TextRun
 from lmc.passes.cost.values import Unknown
 from lmc.passes.cost.walk import CostWalk
@@ -92,13 +93,8 @@ def moved_pieces(blocked: Blocked) -> tuple[Piece, ...]:
 def _distinct(
     tokenizer: Tokenizer, pieces: Sequence[Piece], batch: Sequence[Mapping[str, Any]]
 ) -> int:
-    """Return the size of the tree of the prompts' tokens."""
-    nodes: dict[tuple[int, int], int] = {}
-    for args in batch:
-        node = 0
-        for token in _encoded(tokenizer, pieces, args):
-            node = nodes.setdefault((node, token), len(nodes) + 1)
-    return len(nodes)
+    """Return the size of the trie of the prompts' tokens."""
+    return trie_size(_encoded(tokenizer, pieces, args) for args in batch)
 
 
 def _encoded(tokenizer: Tokenizer, pieces: Sequence[Piece], args: Mapping[str, Any]) -> list[int]:

@@ -52,8 +52,9 @@ class Spelled:
 class Items:
     """A list or tuple of known length; items may be prompt states.
 
-    `size`, `ready` (deep_ready) and `plain` (plain_ready) are those of the items, kept since one
-    item may lie in many lists.
+    `size`, `ready` (deep_ready) and `plain` (plain_ready) are those of the items, and `options`
+    the lists that there may be (None where they are not known), kept since one item may lie in
+    many lists, and lists in each other.
     """
 
     items: tuple["Abstract", ...]
@@ -61,8 +62,13 @@ class Items:
     size: float = field(init=False, compare=False)
     ready: float = field(init=False, compare=False)
     plain: float = field(init=False, compare=False)
+    options: tuple[Any, ...] | None = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        kind = tuple if self.is_tuple else list
+        rows = product(alternatives(item.value) for item in self.items)
+        options = None if rows is None else tuple(kind(row) for row in rows)
+        object.__setattr__(self, "options", options)
         object.__setattr__(self, "size", _greatest_size(self.items))
         object.__setattr__(self, "ready", max(map(deep_ready, self.items), default=0))
         object.__setattr__(self, "plain", max(map(plain_ready, self.items), default=0))
@@ -124,10 +130,8 @@ def alternatives(value: Any) -> tuple[Any, ...] | None:
             return (held,)
         case OneOf(values=held):
             return held
-        case Items(items=items, is_tuple=is_tuple):
-            kind = tuple if is_tuple else list
-            rows = product(alternatives(item.value) for item in items)
-            return None if rows is None else tuple(kind(row) for row in rows)
+        case Items(options=options):
+            return options
         case _:
             return None
 

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lmc.ir.core import Op, Value
-from lmc.ir.tries import FIRST_SLOT, num_slots, result_sources, saved_slots
-from lmc.passes.analysis import Facts
+from lmc.ir.tries import FIRST_SLOT, num_slots, saved_slots
+from lmc.passes.analysis import Facts, carried_sources, joined_sources
 from lmc.passes.lint.names import set_name
 
 MAX_STEPS = 4000
@@ -62,15 +62,11 @@ def sources_of(value: Value, facts: Facts) -> list[Value] | None:
     """Return the values that a state (or a list of states) is, up to what an op appends."""
     if value in facts.arguments:
         owner, index = facts.arguments[value]
-        return None if owner is None else _carried(owner, index)
+        return None if owner is None else carried_sources(owner, index)
     op, index = facts.definitions[value]
     match op.name:
-        case "cf.if":
-            return [block.terminator.operands[index] for block in op.blocks]
-        case "cf.for" | "cf.while":
-            return _carried(op, index + (op.name == "cf.for"))
-        case "cf.try":
-            return result_sources(op, index)
+        case "cf.if" | "cf.for" | "cf.while" | "cf.try":
+            return joined_sources(op, index)
         case "lm.group":
             return [op.operands[index + 1]]
         case "func.call":
@@ -87,15 +83,6 @@ def sources_of(value: Value, facts: Facts) -> list[Value] | None:
             return [op.operands[0]]
         case _:
             return None
-
-
-def _carried(owner: Op, index: int) -> list[Value] | None:
-    if owner.name not in ("cf.for", "cf.while"):
-        return None
-    is_for = owner.name == "cf.for"
-    if is_for and index == 0:
-        return [owner.operands[0]]
-    return [owner.operands[index], owner.blocks[0].terminator.operands[index + 1 - is_for]]
 
 
 def untouched_list(held: Value, place: Value, facts: Facts) -> Value | None:

@@ -8,13 +8,13 @@ the picture that the engine has of a batch at its start; later stages it sees as
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any, cast
 
 from lmc.codegen.plan import Plan
 from lmc.errors import LmcError
 from lmc.ir.calls import GenCall, ScoreCall
 from lmc.ir.target import Backend, OnGen, OnPrefill, OnScore, OnText, Target
+from lmc.ir.token_trie import trie_size
 from lmc.runtime.executor.code import Operation, PlanCode
 from lmc.runtime.executor.executor import bind_arguments, checked_defaults
 from lmc.runtime.executor.host import HostFunctions
@@ -67,8 +67,7 @@ class BatchPlan:
     @property
     def trie_tokens(self) -> int:
         """Distinct prefixes of the contexts: what is computed at the least."""
-        contexts = [(), *(call.context for call in self.calls)]
-        return sum(len(b) - _common_len(a, b) for a, b in pairwise(contexts))
+        return trie_size(call.context for call in self.calls)
 
     @property
     def shared_tokens(self) -> int:
@@ -239,10 +238,3 @@ class _Nothing:
 
     def release(self) -> None:
         """Do nothing."""
-
-
-def _common_len(left: tuple[int, ...], right: tuple[int, ...]) -> int:
-    size = min(len(left), len(right))
-    if left[:size] == right[:size]:
-        return size
-    return next(i for i in range(size) if left[i] != right[i])

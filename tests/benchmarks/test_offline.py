@@ -8,7 +8,8 @@ import pytest
 from sharing.offline import Call, best_offline, depth_first, schedule_cost
 from sharing.trie import Trie
 
-from lmc.benching.trie import least_computed, trie_size
+from lmc.benching.measure import least_computed
+from lmc.ir.token_trie import trie_size
 
 
 def prefixes(sequences):

@@ -3,23 +3,11 @@
 import threading
 
 import pytest
-from manual_backend import Background, ManualBackend, executor_of
+from manual_backend import ECHO, Background, ManualBackend, executor_of
 
 from lmc.errors import EngineError, RunError, UsageError
 from lmc.ir.calls import derive_key
 from lmc.runtime.oracle import Oracle
-
-ECHO = """
-module "m" {} {
-  entry @main
-  func @main program (%effect: effect, %x: py) {params = [{name = "x"}]} {
-    %s: state = lm.prompt
-    %t: state = lm.extend %s, %x
-    %u: state, %v: text, %m: meta = lm.gen %t {name = "v", params = {}, dynamic = []}
-    func.return %effect, %u, %v
-  }
-}
-"""
 
 
 def batch(count):

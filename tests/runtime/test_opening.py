@@ -3,22 +3,10 @@
 import time
 from itertools import pairwise
 
-from manual_backend import Background, ManualBackend, executor_of
+from manual_backend import ECHO, Background, ManualBackend, executor_of
 
 from lmc.errors import Cancelled, LmcError, UsageError
 from lmc.runtime.executor import opening
-
-ECHO = """
-module "m" {} {
-  entry @main
-  func @main program (%effect: effect, %x: py) {params = [{name = "x"}]} {
-    %s: state = lm.prompt
-    %t: state = lm.extend %s, %x
-    %u: state, %v: text, %m: meta = lm.gen %t {name = "v", params = {}, dynamic = []}
-    func.return %effect, %u, %v
-  }
-}
-"""
 
 
 def contexts(opened):

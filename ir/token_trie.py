@@ -1,4 +1,4 @@
-"""The token trie of calls: the least that any schedule has to compute."""
+"""Token tries: what some sequences of ids share, and how many tokens they are together."""
 
 from collections.abc import Iterable, Sequence
 
@@ -32,18 +32,3 @@ def trie_size(sequences: Iterable[Tokens]) -> int:
         total += len(sequence) - common_len(before, sequence)
         before = sequence
     return total
-
-
-def least_computed(sequences: Iterable[Tokens], generated: Iterable[tuple[Tokens, Tokens]]) -> int:
-    """Return the least number of tokens that must go through the model.
-
-    `generated` are the context of each generation, and of its tokens those that went through
-    the model: all but the last. Each needs a forward pass of its own, for the logits behind
-    it, also where an equal call has computed the same; so what is generated again counts again.
-    """
-    made = list(generated)
-    distinct = {
-        (*context, *tokens[: n + 1]) for context, tokens in made for n in range(len(tokens))
-    }
-    again = sum(len(tokens) for _, tokens in made) - len(distinct)
-    return trie_size(sequences) + again
