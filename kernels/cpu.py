@@ -72,6 +72,7 @@ class CpuKernels:
     def set_num_threads(self, count: int) -> None:
         """Set how many threads the operators use; results do not depend on it."""
         self._free.lmc_set_num_threads(count)
+        self.num_threads = count
 
     def pack_linear(self, parts: list[LinearPart], dtype: torch.dtype) -> CpuLinear:
         """Pack the outputs of several weights, one after another, as one layer."""

@@ -92,6 +92,11 @@ class Kernels(Protocol):
         """What the user should know about this implementation, if anything."""
         ...
 
+    @property
+    def num_threads(self) -> int:
+        """How many threads the operators use."""
+        ...
+
     def set_num_threads(self, count: int) -> None:
         """Set how many threads the operators use; results do not depend on it."""
         ...

@@ -59,6 +59,11 @@ class ReferenceKernels:
             else f"slow reference kernels in use, results may vary with batching: {reason}"
         )
 
+    @property
+    def num_threads(self) -> int:
+        """Torch's number of threads."""
+        return torch.get_num_threads()
+
     def set_num_threads(self, count: int) -> None:
         """Set torch's number of threads."""
         torch.set_num_threads(count)

@@ -47,6 +47,7 @@ def json_object(result: RunResult) -> str:
         "text": result.state.text(),
         "token_ids": call_records(result),
         "usage": usage_dict([result]) | {"seconds": round(result.usage.seconds, 4)},
+        "exact": str(result.exactness),
         "seed": result.seed,
     }
     return json.dumps(payload, ensure_ascii=False, allow_nan=False)
@@ -90,7 +91,10 @@ def summary_lines(name: str, results: list[RunResult], seconds: float) -> list[s
     total = usage_dict(results)
     runs = f"{counted(len(results), 'run')}, " if len(results) != 1 else ""
     title = f"{name}: {runs}{counted(total['calls'], 'call')} in {seconds:.2f} s"
-    return [title, *(f"  {label:<15}{text}" for label, text in _rows(total, seconds))]
+    rows = _rows(total, seconds)
+    if results:
+        rows.append(("exact", str(results[0].exactness)))
+    return [title, *(f"  {label:<15}{text}" for label, text in rows)]
 
 
 def seed_line(results: list[RunResult]) -> str | None:

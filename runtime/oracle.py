@@ -16,6 +16,7 @@ from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult
 from lmc.ir.media import MARK, MediaToken
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.constraint import ConstraintCache
+from lmc.runtime.exactness import Exactness
 from lmc.runtime.oracle_text import Draw, random_ids, random_match
 from lmc.runtime.oracle_walk import Walk
 from lmc.runtime.reference_names import ServerNames
@@ -83,6 +84,8 @@ class Oracle(ServerNames):
         self.script = checked_script(script)
         self.seed = seed
         self._constraints = ConstraintCache(target.tokenizer)
+
+    exactness = Exactness("by construction")
 
     # -- model -----------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 from lmc.errors import UsageError
 from lmc.ir import expressions as ex
 from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult
+from lmc.runtime.exactness import Exactness
 from lmc.runtime.prompt_state import Lineage, PromptState
 
 if TYPE_CHECKING:
@@ -251,6 +252,7 @@ class RunResult(Readings[R]):
         usage: what all calls took.
         seed: the seed that the random keys were derived from.
         instance: the index of this run in its batch.
+        exactness: whether the back end is known to be exact on this machine.
     """
 
     value: R
@@ -259,6 +261,7 @@ class RunResult(Readings[R]):
     usage: RunUsage = field(default_factory=RunUsage, repr=False)
     seed: int = 0
     instance: int = 0
+    exactness: Exactness = field(default_factory=Exactness, repr=False)
 
     def __str__(self) -> str:
         """Return 'ProgramState(...)' with the text, as the reference frontend does."""

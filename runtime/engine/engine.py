@@ -29,7 +29,9 @@ from lmc.runtime.engine.prefilling import Prefilling
 from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
+from lmc.runtime.engine.self_check import check_exactness
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.exactness import Exactness
 from lmc.runtime.guess import Guess
 from lmc.runtime.reference_names import ServerNames
 from lmc.runtime.stop_patterns import compile_stop_pattern
@@ -100,6 +102,7 @@ class Engine(ServerNames):
         self._wake = threading.Condition()
         self._is_closing = False
         self._has_stopped = False
+        self._exactness: Future[Exactness] = Future()
         self._thread = threading.Thread(target=self._run, name="lmc-engine", daemon=True)
         self._at_exit = _close_at_exit(self)
         self._thread.start()
@@ -249,9 +252,16 @@ class Engine(ServerNames):
 
     # -- more --------------------------------------------------------------------------------
 
+    @property
+    def exactness(self) -> Exactness:
+        """What the check at the start has found; waits for it."""
+        return self._exactness.result()
+
     def stats(self) -> EngineStats:
         """Return the totals since the start; waits for the step that is running."""
-        return self._ask(self._core.snapshot)
+        stats = self._ask(self._core.snapshot)
+        stats.exactness = self.exactness
+        return stats
 
     def flush_cache(self) -> int:
         """Forget every cached prefix that is neither in use nor pinned; return its tokens."""
@@ -358,6 +368,7 @@ class Engine(ServerNames):
         reason: BaseException = Cancelled("the engine was closed")
         try:
             self._set_threads()
+            self._exactness.set_result(check_exactness(self._core.runner.model))
             while self._take_in():
                 self._core.step()
         except BaseException as error:
@@ -386,6 +397,8 @@ class Engine(ServerNames):
         """Take nothing more in, run what is in the inbox, end every request."""
         with self._wake:
             self._has_stopped = True
+            if not self._exactness.done():
+                self._exactness.set_result(Exactness(detail="the engine stopped before its check"))
             actions = list(self._inbox)
             self._inbox.clear()
         for action in actions:

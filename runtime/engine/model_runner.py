@@ -1,7 +1,7 @@
 """ModelRunner: a step plan becomes tensors, one forward pass, and rows of logits.
 
-The only module of the engine that touches torch. On the CPU the plan's arrays and the page
-table are shared with the tensors, not copied.
+Beside `self_check.py` the only module of the engine that touches torch. On the CPU the plan's
+arrays and the page table are shared with the tensors, not copied.
 """
 
 import os

@@ -1,6 +1,8 @@
 """EngineStats: what an engine has done since it started, as plain totals."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
+
+from lmc.runtime.exactness import Exactness
 
 
 @dataclass(slots=True, kw_only=True)
@@ -25,6 +27,7 @@ class EngineStats:
         busy_seconds: time spent in steps.
         speculated_tokens: tokens computed ahead of choices, for calls that nobody had made.
         wasted_tokens: of these, those that no call wanted.
+        exactness: what the check at the start has found; no total, the same in differences.
     """
 
     requests: int = 0
@@ -43,8 +46,12 @@ class EngineStats:
     busy_seconds: float = 0.0
     speculated_tokens: int = 0
     wasted_tokens: int = 0
+    exactness: Exactness = field(default_factory=Exactness)
 
     def __sub__(self, earlier: "EngineStats") -> "EngineStats":
-        return EngineStats(
-            **{f.name: getattr(self, f.name) - getattr(earlier, f.name) for f in fields(self)}
-        )
+        totals = {
+            f.name: getattr(self, f.name) - getattr(earlier, f.name)
+            for f in fields(self)
+            if f.name != "exactness"
+        }
+        return EngineStats(**totals, exactness=self.exactness)

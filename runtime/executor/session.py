@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from lmc.errors import Cancelled, RunError
+from lmc.runtime.exactness import exactness_of
 from lmc.runtime.executor.loop import Loop
 from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.slots import Failure, Slot, StateHandle
@@ -303,6 +304,7 @@ def make_result(run: Run, state: PromptState, value: Any, origin: Origin | None)
         usage=usage,
         seed=run.seed,
         instance=run.instance,
+        exactness=exactness_of(run.backend),
     )
 
 

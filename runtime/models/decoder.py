@@ -1,7 +1,7 @@
 """The Llama decoder over paged keys and values: one forward pass for mixed batches."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import torch
@@ -105,6 +105,33 @@ class CausalModel:
             "dtype": str(self.dtype).removeprefix("torch."),
             "kernels": self.kernels.fingerprint,
             "shape": f"{shape.num_layers} x 2 x {shape.num_kv_heads} x {shape.head_dim}",
+        }
+
+    def shallow(self, num_layers: int) -> "CausalModel":
+        """Return the model of the first layers: the same weights, but room of its own."""
+        weights = replace(self._weights, layers=self._weights.layers[:num_layers])
+        return CausalModel(
+            replace(self.config, num_layers=len(weights.layers)),
+            weights,
+            kernels=self.kernels,
+            dtype=self.dtype,
+            weights_fingerprint=self.weights_fingerprint,
+        )
+
+    @property
+    def claims_exactness(self) -> bool:
+        """Whether its kernels promise that rows are independent, bit for bit."""
+        return self.kernels.is_exact
+
+    @property
+    def exactness_basis(self) -> dict[str, str]:
+        """What that promise depends on, by name."""
+        return {
+            "torch": torch.__version__,
+            "kernels": self.kernels.fingerprint,
+            "threads": str(self.kernels.num_threads),
+            "dtype": str(self.dtype).removeprefix("torch."),
+            "shape": repr(self.config),
         }
 
     @property

@@ -69,7 +69,7 @@ def test_json_is_one_object_per_run(lmc, write):
     told = lmc("run", path, "--model", "oracle", "--arg", "times=2", "--json", "--seed", "5")
     run = json.loads(told.out)
     assert told.out.count("\n") == 1
-    assert list(run) == ["return", "values", "text", "token_ids", "usage", "seed"]
+    assert list(run) == ["return", "values", "text", "token_ids", "usage", "exact", "seed"]
     assert run["return"] == {"word": run["values"]["word"], "times": 2}
     assert [(each["name"], each["ordinal"]) for each in run["token_ids"]] == [
         ("word", 0), ("word", 1),
