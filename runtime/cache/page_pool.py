@@ -1,9 +1,11 @@
 """PagePool: who owns each slot of KV memory.
 
-Pages hold one token each (page size 1), so a page and a slot are the same thing here. A slot
-is owned by exactly one of: nobody (free), the radix tree, or a running request. Every move
-between owners is checked against the owner array, so a slot can neither be freed twice nor
-sit in two places; a wrong move raises and changes nothing.
+A slot holds one token; a page is `page_size` slots in a row, and slot s is in page s // page_size.
+Pages are what is owned, by exactly one of: nobody (free), the radix tree, or a running request.
+Every move between owners is checked against the owner array, so a page can neither be freed
+twice nor sit in two places; a wrong move raises and changes nothing. From outside all is told in
+slots: those of whole pages in order, but for the last page of a request, of which it may name
+the leading slots only.
 """
 
 import enum
@@ -27,63 +29,99 @@ class PageOwnershipError(RuntimeError):
 
 
 class PagePool:
-    """Fixed number of slots with one owner each, handed out in a deterministic order.
+    """Fixed number of pages with one owner each, handed out in a deterministic order.
 
-    Freed slots are reused last in, first out; a fresh pool hands out 0, 1, 2, ...
+    Freed pages are reused last in, first out; a fresh pool hands out 0, 1, 2, ...
+
+    Args:
+        num_slots: slots in all; those that make no whole page are left out.
+        page_size: slots of a page.
+
+    Raises:
+        ValueError: there is not one page.
     """
 
-    def __init__(self, num_slots: int) -> None:
-        if num_slots < 1:
-            raise ValueError(f"a pool needs at least one slot, not {num_slots}")
-        self.num_slots = num_slots
-        self._owner = np.zeros(num_slots, dtype=np.uint8)
-        self._stack: SlotArray = np.arange(num_slots - 1, -1, -1, dtype=np.int32)
-        self._num_free = num_slots
-        self._mark = np.zeros(num_slots, dtype=np.int32)
+    def __init__(self, num_slots: int, page_size: int = 1) -> None:
+        if page_size < 1:
+            raise ValueError(f"a page needs at least one slot, not {page_size}")
+        num_pages = num_slots // page_size
+        if num_pages < 1:
+            raise ValueError(f"a pool needs at least one page of {page_size}, not {num_slots} slots")
+        self.page_size = page_size
+        self.num_slots = num_pages * page_size
+        self._owner = np.zeros(num_pages, dtype=np.uint8)
+        self._stack: SlotArray = np.arange(num_pages - 1, -1, -1, dtype=np.int32)
+        self._free_pages = num_pages
+        self._mark = np.zeros(num_pages, dtype=np.int32)
+        self._within: SlotArray = np.arange(page_size, dtype=np.int32)
 
     @property
     def num_free(self) -> int:
         """Slots that nobody owns."""
-        return self._num_free
+        return self._free_pages * self.page_size
 
     def num_owned(self, owner: Owner) -> int:
         """Return how many slots `owner` holds (a count over the whole pool)."""
-        return int(np.count_nonzero(self._owner == owner))
+        return int(np.count_nonzero(self._owner == owner)) * self.page_size
 
     def owners(self, slots: SlotArray) -> NDArray[np.uint8]:
         """Return the owner of each slot."""
-        return self._owner[slots]
+        return self._owner[slots // self.page_size]
 
     def alloc(self, count: int) -> SlotArray | None:
-        """Give `count` free slots to a request; None when there are not as many."""
-        if count > self._num_free:
+        """Give free pages of at least `count` slots to a request; None when there are not as many.
+
+        Returns all slots of the pages.
+        """
+        wanted = -(-count // self.page_size)
+        if wanted > self._free_pages:
             return None
-        slots = self._stack[self._num_free - count : self._num_free][::-1].copy()
-        self._num_free -= count
-        self._owner[slots] = Owner.REQUEST
-        return slots
+        pages = self._stack[self._free_pages - wanted : self._free_pages][::-1].copy()
+        self._free_pages -= wanted
+        self._owner[pages] = Owner.REQUEST
+        return pages if self.page_size == 1 else self._slots_of(pages)
 
     def adopt(self, slots: SlotArray) -> None:
-        """Move slots from a request to the tree.
+        """Move whole pages from a request to the tree.
 
         Raises:
-            PageOwnershipError: a slot is not a request's, or is named twice.
+            PageOwnershipError: a page is not a request's, is named twice or not whole.
         """
-        self._expect(slots, Owner.REQUEST)
-        self._owner[slots] = Owner.TREE
+        if len(slots) % self.page_size:
+            raise PageOwnershipError("the tree takes whole pages only")
+        pages = self.pages_of(slots)
+        self._expect(pages, Owner.REQUEST)
+        self._owner[pages] = Owner.TREE
 
     def free(self, slots: SlotArray, *, owner: Owner) -> None:
-        """Take slots back from `owner`.
+        """Take pages back from `owner`; of the last one only the first slots need be named.
 
         Raises:
-            PageOwnershipError: a slot is not `owner`'s (a double free), or is named twice.
+            PageOwnershipError: a page is not `owner`'s (a double free), or is named twice.
         """
         if owner is Owner.FREE:
             raise PageOwnershipError("free slots cannot be freed again")
-        self._expect(slots, owner)
-        self._owner[slots] = Owner.FREE
-        self._stack[self._num_free : self._num_free + len(slots)] = slots[::-1]
-        self._num_free += len(slots)
+        pages = self.pages_of(slots)
+        self._expect(pages, owner)
+        self._owner[pages] = Owner.FREE
+        self._stack[self._free_pages : self._free_pages + len(pages)] = pages[::-1]
+        self._free_pages += len(pages)
+
+    def pages_of(self, slots: SlotArray) -> SlotArray:
+        """Return the pages of slots that begin at the border of one.
+
+        Raises:
+            PageOwnershipError: they are not the slots of pages in order.
+        """
+        if self.page_size == 1:
+            return slots
+        pages = slots[:: self.page_size] // self.page_size
+        if (self._slots_of(pages)[: len(slots)] != slots).any():
+            raise PageOwnershipError(f"these slots are no pages in order: {slots.tolist()[:16]}")
+        return pages
+
+    def _slots_of(self, pages: SlotArray) -> SlotArray:
+        return (pages[:, None] * self.page_size + self._within).reshape(-1)
 
     def check(self) -> None:
         """Compare the free stack with the owner array.
@@ -91,22 +129,22 @@ class PagePool:
         Raises:
             PageOwnershipError: they disagree.
         """
-        stack = self._stack[: self._num_free]
-        if len(np.unique(stack)) != self._num_free:
-            raise PageOwnershipError("a slot is twice in the free stack")
-        if self.num_owned(Owner.FREE) != self._num_free or self._owner[stack].any():
+        stack = self._stack[: self._free_pages]
+        if len(np.unique(stack)) != self._free_pages:
+            raise PageOwnershipError("a page is twice in the free stack")
+        if self.num_owned(Owner.FREE) != self.num_free or self._owner[stack].any():
             raise PageOwnershipError("free stack and owner array disagree")
 
-    def _expect(self, slots: SlotArray, owner: Owner) -> None:
-        """Raise unless every slot is `owner`'s and named once."""
-        found = self._owner[slots]
+    def _expect(self, pages: SlotArray, owner: Owner) -> None:
+        """Raise unless every page is `owner`'s and named once."""
+        found = self._owner[pages]
         if (found != owner).any():
             index = int(np.argmax(found != owner))
             raise PageOwnershipError(
-                f"slot {int(slots[index])} belongs to {Owner(int(found[index])).name}, "
-                f"not to {owner.name}"
+                f"slot {int(pages[index]) * self.page_size} belongs to "
+                f"{Owner(int(found[index])).name}, not to {owner.name}"
             )
-        order = np.arange(len(slots), dtype=np.int32)
-        self._mark[slots] = order
-        if (self._mark[slots] != order).any():
-            raise PageOwnershipError(f"a slot is named twice in {slots.tolist()[:16]}")
+        order = np.arange(len(pages), dtype=np.int32)
+        self._mark[pages] = order
+        if (self._mark[pages] != order).any():
+            raise PageOwnershipError(f"a page is named twice in {pages.tolist()[:16]}")

@@ -2,7 +2,8 @@
 
 A request's tokens are first covered by a locked path of the tree (shared with others), then
 by slots of its own. `insert` moves own slots into the tree and gives back duplicates; after
-`release` and `free` a request owns nothing.
+`release` and `free` a request owns nothing. What is shared are whole pages: a page that is
+partly filled belongs to its request alone.
 """
 
 from collections.abc import Iterable
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmc.runtime.cache.page_pool import Owner, PageOwnershipError, PagePool
-from lmc.runtime.cache.radix_tree import RadixNode, RadixTree
+from lmc.runtime.cache.radix_node import RadixNode
+from lmc.runtime.cache.radix_tree import RadixTree
 
 TokenArray = NDArray[np.int32]
 SlotArray = NDArray[np.int32]
@@ -24,6 +26,7 @@ class CacheHandle:
 
     node: RadixNode
     length: int
+    namespace: str = ""
     is_live: bool = True
 
 
@@ -31,14 +34,16 @@ class PrefixCache:
     """Cached prefixes over a fixed number of slots.
 
     Args:
-        num_slots: tokens of KV memory.
+        num_slots: tokens of KV memory; what makes no whole page is left out.
         is_shared: whether prefixes are kept and found at all; without it the tree stays
             empty and every request holds slots of its own.
+        page_size: tokens of a page, of which only whole ones are shared.
     """
 
-    def __init__(self, num_slots: int, *, is_shared: bool = True) -> None:
-        self.pool = PagePool(num_slots)
-        self.tree = RadixTree()
+    def __init__(self, num_slots: int, *, is_shared: bool = True, page_size: int = 1) -> None:
+        self.pool = PagePool(num_slots, page_size)
+        self.tree = RadixTree(page_size)
+        self.page_size = page_size
         self.is_shared = is_shared
         self._pins: dict[int, CacheHandle] = {}
         self._lasting: set[int] = set()
@@ -69,22 +74,48 @@ class PrefixCache:
         """A number that changes whenever the set of cached tokens does."""
         return self.tree.version
 
-    def match_len(self, token_ids: TokenArray) -> int:
+    # -- pages -----------------------------------------------------------------------------
+
+    def whole(self, length: int) -> int:
+        """Return the tokens of the whole pages among `length` leading tokens."""
+        return length - length % self.page_size
+
+    def new_slots(self, start: int, end: int) -> int:
+        """Return the slots that a request must get for its tokens from `start` to `end`.
+
+        It has those of all pages that its first `start` tokens touch.
+        """
+        size = self.page_size
+        return end - start if size == 1 else (-(-end // size) + -start // size) * size
+
+    def tokens_within(self, start: int, slots: int) -> int:
+        """Return how many tokens after the first `start` need no more than `slots` new slots."""
+        return slots + -start % self.page_size
+
+    # -- what requests hold ----------------------------------------------------------------
+
+    def match_len(self, token_ids: TokenArray, namespace: str = "") -> int:
         """Return how many leading tokens are cached; changes nothing."""
-        return self.tree.match_len(token_ids)
+        return self.tree.match_len(token_ids, namespace)
 
-    def find(self, token_ids: TokenArray) -> RadixNode:
+    def find(self, token_ids: TokenArray, namespace: str = "") -> RadixNode:
         """Return the node that ends the longest cached prefix; counts as no use of it."""
-        return self.tree.find(token_ids)[0]
+        return self.tree.find(token_ids, namespace)[0]
 
-    def match_and_lock(self, token_ids: TokenArray) -> tuple[CacheHandle, SlotArray]:
+    def match_and_lock(
+        self, token_ids: TokenArray, namespace: str = ""
+    ) -> tuple[CacheHandle, SlotArray]:
         """Lock the longest cached prefix; return its handle and its slots."""
-        node, length = self.tree.match(token_ids)
+        node, length = self.tree.match(token_ids, namespace)
         self.tree.lock(node)
-        return CacheHandle(node, length), self.tree.path_slots(node)
+        return CacheHandle(node, length, namespace), self.tree.path_slots(node)
 
     def alloc(self, count: int) -> SlotArray | None:
-        """Give `count` slots to a request, evicting as needed; None when impossible."""
+        """Give pages of at least `count` slots to a request, evicting as needed.
+
+        Returns all their slots; None when there cannot be as many.
+        """
+        count += -count % self.page_size
         missing = count - self.pool.num_free
         if missing > self.tree.evictable_len:
             return None
@@ -97,14 +128,19 @@ class PrefixCache:
 
         `row[handle.length:len(token_ids)]` are the request's own slots. Where the tree had
         the tokens already, they are freed and `row` is rewritten in place to the tree's.
-        Returns the handle of the whole path, locked; `handle` is used up.
+        Tokens behind the last whole page stay the request's. Returns the handle of the rest of
+        the path, locked; `handle` is used up.
         """
         self._expect_live(handle)
-        end = len(token_ids)
+        end, namespace = self.whole(len(token_ids)), handle.namespace
         if end == handle.length or not self.is_shared:
             return handle
         node, existing, slots = self.tree.insert(
-            token_ids, row[:end], start=handle.node, start_len=handle.length
+            token_ids[:end],
+            row[:end],
+            start=handle.node,
+            start_len=handle.length,
+            namespace=namespace,
         )
         self.tree.lock(node)
         self.pool.adopt(row[existing:end])
@@ -112,7 +148,7 @@ class PrefixCache:
             self.pool.free(row[handle.length : existing].copy(), owner=Owner.REQUEST)
             row[handle.length : end] = slots
         self.release(handle)
-        return CacheHandle(node, end)
+        return CacheHandle(node, end, namespace)
 
     def release(self, handle: CacheHandle) -> None:
         """Unlock a path; its tokens stay cached until evicted."""
@@ -121,7 +157,7 @@ class PrefixCache:
         self.tree.unlock(handle.node)
 
     def free(self, slots: SlotArray) -> None:
-        """Take back a request's own slots."""
+        """Take back a request's own slots, all of them behind what it has in the tree."""
         self.pool.free(slots, owner=Owner.REQUEST)
 
     def pin(self, handle: CacheHandle, *, is_lasting: bool = False) -> int:
@@ -170,10 +206,12 @@ class PrefixCache:
                 raise PageOwnershipError("the tree names a slot that is not its own")
         if self.pool.num_owned(Owner.TREE) != len(self.tree):
             raise PageOwnershipError("the tree owns slots that it does not name")
-        own = np.concatenate([np.zeros(0, dtype=np.int32), *private])
-        if len(np.unique(own)) != len(own) or (self.pool.owners(own) != Owner.REQUEST).any():
+        pages = [self.pool.pages_of(slots) for slots in private]
+        own = np.concatenate([np.zeros(0, dtype=np.int32), *pages])
+        is_own = self.pool.owners(own * self.page_size) == Owner.REQUEST
+        if len(np.unique(own)) != len(own) or not is_own.all():
             raise PageOwnershipError("a request names a slot that is not its own")
-        if self.pool.num_owned(Owner.REQUEST) != len(own):
+        if self.pool.num_owned(Owner.REQUEST) != len(own) * self.page_size:
             raise PageOwnershipError("slots are owned by requests that are gone")
 
     def _expect_live(self, handle: CacheHandle) -> None:

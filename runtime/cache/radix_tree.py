@@ -6,17 +6,26 @@ goes leaf first and trims the end of a leaf when only a part of it is needed: fi
 marked as dead, then the least recently used; what somebody *holds*, since a call will need it,
 goes only when nothing else is left, the hold of the highest rank first. Time is a counter, so
 equal histories give equal trees.
+
+With pages of more than one token every node holds whole pages: keys are cut to whole pages,
+nodes are split at borders of pages and eviction drops whole ones. Equal tokens in different
+namespaces are different paths; locks, holds and eviction do not look at namespaces.
 """
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-TokenArray = NDArray[np.int32]
-SlotArray = NDArray[np.int32]
+from lmc.runtime.cache.radix_node import (
+    HeapKey,
+    Hold,
+    RadixNode,
+    Rank,
+    SlotArray,
+    TokenArray,
+)
 
 LATEST = 2**62
 """Rank behind all others."""
@@ -24,86 +33,30 @@ LATEST = 2**62
 _NO_TOKENS: TokenArray = np.zeros(0, dtype=np.int32)
 
 
-Rank = tuple[int, ...]
+class TreeListener(Protocol):
+    """Told of every change of what is cached."""
 
+    def stored(self, leaf: RadixNode) -> None:
+        """Take note of a new leaf."""
+        ...
 
-@dataclass(slots=True, eq=False)
-class Hold:
-    """A wish to keep the path to a node: it does not protect it, but it is evicted late.
-
-    When the node is evicted, the hold moves up to what is left of its path.
-    """
-
-    node: "RadixNode"
-    rank: Rank
-
-
-class RadixNode:
-    """A run of tokens below its parent, and the slots that hold their KV.
-
-    `lock_ref` counts the locks taken at this node or below; `holders` those at this node.
-    `hold_ref` and `holds` are the same for holds.
-    """
-
-    __slots__ = (
-        "children",
-        "heap_key",
-        "hold_ref",
-        "holders",
-        "holds",
-        "in_heap",
-        "is_dead",
-        "key",
-        "lock_ref",
-        "parent",
-        "serial",
-        "slots",
-        "stamp",
-    )
-
-    def __init__(
-        self, parent: "RadixNode | None", key: TokenArray, slots: SlotArray, *, serial: int
-    ) -> None:
-        self.parent = parent
-        self.key = key
-        self.slots = slots
-        self.serial = serial
-        self.children: dict[int, RadixNode] = {}
-        self.lock_ref = 0
-        self.holders = 0
-        self.hold_ref = 0
-        self.holds: dict[Hold, None] = {}
-        self.is_dead = False
-        self.stamp = 0
-        self.in_heap = False
-        self.heap_key: HeapKey = (False, 0, 0)
-
-    def __len__(self) -> int:
-        return len(self.key)
-
-    @property
-    def is_evictable(self) -> bool:
-        """Whether the node is a leaf that nobody has locked (the root never is)."""
-        return not self.children and self.lock_ref == 0 and self.parent is not None
-
-    @property
-    def is_spare(self) -> bool:
-        """Whether the node may be evicted and nobody holds it."""
-        return self.hold_ref == 0 and self.is_evictable
-
-    @property
-    def eviction_key(self) -> "HeapKey":
-        """What orders spare leaves for eviction: dead ones first, then the oldest."""
-        return not self.is_dead, self.stamp, self.serial
-
-
-HeapKey = tuple[bool, int, int]
+    def dropping(self, leaf: RadixNode, keep: int) -> None:
+        """Take note that a leaf loses all but its first `keep` tokens: it still has them all."""
+        ...
 
 
 class RadixTree:
-    """Token-level prefix tree; see the module's text for what it promises."""
+    """Prefix tree of pages; see the module's text for what it promises.
 
-    def __init__(self) -> None:
+    Args:
+        page_size: tokens of a page.
+    """
+
+    def __init__(self, page_size: int = 1) -> None:
+        self.page_size = page_size
+        self.listeners: list[TreeListener] = []
+        self.namespaces: dict[str, int] = {}
+        self.num_nodes = 0
         self.root = RadixNode(None, _NO_TOKENS, _NO_TOKENS, serial=0)
         self.evictable_len = 0
         self.protected_len = 0
@@ -112,6 +65,7 @@ class RadixTree:
         self._clock = 0
         self._serial = 0
         self._heap: list[tuple[HeapKey, int, RadixNode]] = []
+        self._held: dict[RadixNode, None] = {}
         self._num_offers = 0
 
     def __len__(self) -> int:
@@ -120,9 +74,9 @@ class RadixTree:
 
     # -- reading ---------------------------------------------------------------------------
 
-    def match_len(self, key: TokenArray) -> int:
+    def match_len(self, key: TokenArray, namespace: str = "") -> int:
         """Return how many leading tokens of `key` are cached; changes nothing."""
-        _, depth, inner = self._walk(self.root, key, 0)
+        _, depth, inner = self._walk(self.root, key, 0, namespace)
         return depth + inner
 
     def nodes(self) -> Iterator[RadixNode]:
@@ -142,8 +96,17 @@ class RadixTree:
             step = step.parent
         return np.concatenate(parts[::-1])
 
-    def path_len(self, node: RadixNode) -> int:
+    def path_tokens(self, node: RadixNode) -> TokenArray:
         """Return the tokens from the root down to the end of `node`."""
+        parts: list[TokenArray] = []
+        step: RadixNode | None = node
+        while step is not None:
+            parts.append(step.key)
+            step = step.parent
+        return np.concatenate(parts[::-1])
+
+    def path_len(self, node: RadixNode) -> int:
+        """Return how many tokens there are from the root down to the end of `node`."""
         length = 0
         step: RadixNode | None = node
         while step is not None:
@@ -153,38 +116,47 @@ class RadixTree:
 
     # -- growing ---------------------------------------------------------------------------
 
-    def match(self, key: TokenArray) -> tuple[RadixNode, int]:
+    def match(self, key: TokenArray, namespace: str = "") -> tuple[RadixNode, int]:
         """Return the node that ends the longest cached prefix of `key`, and its length.
 
         Splits a node when the prefix ends inside it, and refreshes the path.
         """
-        node, length = self.find(key)
+        node, length = self.find(key, namespace)
         self._touch(node)
         return node, length
 
-    def find(self, key: TokenArray) -> tuple[RadixNode, int]:
+    def find(self, key: TokenArray, namespace: str = "") -> tuple[RadixNode, int]:
         """Return the same as `match`, refreshing nothing."""
-        node, depth, inner = self._walk(self.root, key, 0)
+        node, depth, inner = self._walk(self.root, key, 0, namespace)
         if inner:
-            node = self._split(node.children[int(key[depth])], inner)
+            node = self._split(node.children[self._edge(node, key, depth, namespace)], inner)
         return node, depth + inner
 
     def insert(
-        self, key: TokenArray, slots: SlotArray, *, start: RadixNode, start_len: int
+        self,
+        key: TokenArray,
+        slots: SlotArray,
+        *,
+        start: RadixNode,
+        start_len: int,
+        namespace: str = "",
     ) -> tuple[RadixNode, int, SlotArray]:
-        """Add `key` with its `slots`; `start` is a node that ends `key[:start_len]`.
+        """Add `key`, whole pages, with its `slots`; `start` is a node that ends `key[:start_len]`.
 
         Returns the node that ends `key`; how many leading tokens were there already; and the
         tree's slots of `key[start_len:]`. The tree adopts `slots[existing:]`; the caller's
         own `slots[start_len:existing]` are duplicates that it must free.
         """
-        node, depth, inner = self._walk(start, key, start_len)
+        node, depth, inner = self._walk(start, key, start_len, namespace)
         existing = depth + inner
         if inner:
-            node = self._split(node.children[int(key[depth])], inner)
+            node = self._split(node.children[self._edge(node, key, depth, namespace)], inner)
         shared = self._slots_between(start, node)
         if existing < len(key):
-            node = self._add_leaf(node, key[existing:].copy(), slots[existing:].copy())
+            edge = self._edge(node, key, existing, namespace)
+            rest = key[existing:].copy(), slots[existing:].copy()
+            name = namespace if node is self.root else node.namespace
+            node = self._add_leaf(node, *rest, edge=edge, namespace=name)
         self._touch(node)
         return node, existing, np.concatenate([shared, slots[existing:]])
 
@@ -227,6 +199,7 @@ class RadixTree:
         """Hold the path to `node`; of the held leaves that of the highest rank goes first."""
         made = Hold(node, rank)
         node.holds[made] = None
+        self._held[node] = None
         step: RadixNode | None = node
         while step is not None:
             if step.hold_ref == 0 and step.lock_ref == 0:
@@ -242,6 +215,8 @@ class RadixTree:
             KeyError: it was given back before.
         """
         del hold.node.holds[hold]
+        if not hold.node.holds:
+            del self._held[hold.node]
         step: RadixNode | None = hold.node
         while step is not None:
             step.hold_ref -= 1
@@ -268,10 +243,10 @@ class RadixTree:
     def evict(self, count: int) -> SlotArray:
         """Drop up to `count` unlocked tokens: dead ones, then old ones, then held ones.
 
-        Returns their slots: exactly `count`, or all that could be dropped.
+        Returns their slots: exactly `count`, made up to whole pages, or all that could be dropped.
         """
         dropped: list[SlotArray] = []
-        missing = count
+        missing = count + -count % self.page_size
         while missing > 0 and self._heap:
             node = self._pop_leaf()
             if node is None:
@@ -279,10 +254,8 @@ class RadixTree:
             part = self._drop_end(node, missing)
             dropped.append(part)
             missing -= len(part)
-        while missing > 0 and (held := self._last_held()) is not None:
-            part = self._drop_end(held, missing)
-            dropped.append(part)
-            missing -= len(part)
+        if missing > 0:
+            dropped.extend(self._evict_held(missing))
         if dropped:
             self.version += 1
         return np.concatenate(dropped) if dropped else _NO_TOKENS
@@ -303,15 +276,31 @@ class RadixTree:
             return None
         return node
 
-    def _last_held(self) -> RadixNode | None:
-        """Return the leaf that is needed last; called once nothing else can be evicted."""
-        leaves = [node for node in self.nodes() if node.is_evictable]
-        return max(leaves, key=_need, default=None)
+    def _evict_held(self, count: int) -> list[SlotArray]:
+        """Drop up to `count` tokens of held leaves, what is needed last first.
+
+        Called once nothing else can be evicted, so that every leaf that can be is held. The
+        cost grows with the nodes that are held and with what is dropped.
+        """
+        heap = [(_need(node), node.serial, node) for node in self._held if node.is_evictable]
+        heapq.heapify(heap)
+        dropped: list[SlotArray] = []
+        while count > 0 and heap:
+            node = heapq.heappop(heap)[-1]
+            parent = node.parent
+            part = self._drop_end(node, count)
+            dropped.append(part)
+            count -= len(part)
+            if node.parent is None and parent is not None and parent.is_evictable:
+                heapq.heappush(heap, (_need(parent), parent.serial, parent))
+        return dropped
 
     def _drop_end(self, node: RadixNode, count: int) -> SlotArray:
         """Remove the last `count` tokens of a free leaf, or the leaf; return the slots."""
-        if count < len(node):
-            keep = len(node) - count
+        keep = max(0, len(node) - count)
+        for listener in self.listeners:
+            listener.dropping(node, keep)
+        if keep:
             part = node.slots[keep:]
             node.key, node.slots = node.key[:keep].copy(), node.slots[:keep].copy()
             self._offer(node)
@@ -319,30 +308,58 @@ class RadixTree:
             part = node.slots
             parent = node.parent
             assert parent is not None, "the root is never evicted"
-            del parent.children[int(node.key[0])]
+            del parent.children[node.edge]
             node.parent = None
-            for hold in node.holds:
-                hold.node = parent
-            parent.holds.update(node.holds)
+            self.num_nodes -= 1
+            self._move_holds(node, parent)
             self._offer(parent)
+        self._count(node.namespace, -len(part))
         self.evictable_len -= len(part)
         self.held_len -= len(part) if node.hold_ref else 0
         return part
 
+    def _move_holds(self, node: RadixNode, parent: RadixNode) -> None:
+        """Have what holds an evicted node hold what is left of its path."""
+        if not node.holds:
+            return
+        for hold in node.holds:
+            hold.node = parent
+        parent.holds.update(node.holds)
+        del self._held[node]
+        self._held[parent] = None
+
     # -- inner steps -----------------------------------------------------------------------
 
-    def _walk(self, start: RadixNode, key: TokenArray, depth: int) -> tuple[RadixNode, int, int]:
-        """Follow `key[depth:]` below `start`.
+    def _edge(self, node: RadixNode, key: TokenArray, at: int, namespace: str) -> Hashable:
+        """Return what leads from `node` to a child that begins with `key[at:]`."""
+        size = self.page_size
+        first: Hashable = int(key[at]) if size == 1 else key[at : at + size].tobytes()
+        return (namespace, first) if namespace and node is self.root else first
+
+    def _count(self, namespace: str, tokens: int) -> None:
+        """Take note that a namespace has more or fewer tokens."""
+        total = self.namespaces.get(namespace, 0) + tokens
+        if total:
+            self.namespaces[namespace] = total
+        else:
+            del self.namespaces[namespace]
+
+    def _walk(
+        self, start: RadixNode, key: TokenArray, depth: int, namespace: str
+    ) -> tuple[RadixNode, int, int]:
+        """Follow `key[depth:]`, as far as it is whole pages, below `start`.
 
         Returns the last node matched to its end, the tokens down to there, and how many more
         matched inside one of its children.
         """
-        node, total = start, len(key)
+        node, size = start, self.page_size
+        total = len(key) - len(key) % size
         while depth < total:
-            child = node.children.get(int(key[depth]))
+            child = node.children.get(self._edge(node, key, depth, namespace))
             if child is None:
                 break
             common = common_len(child.key, key[depth:])
+            common -= common % size
             if common < len(child):
                 return node, depth, common
             node, depth = child, depth + common
@@ -355,28 +372,49 @@ class RadixTree:
         """
         parent = node.parent
         assert parent is not None, "the root is never split"
-        upper = self._new_node(parent, node.key[:at].copy(), node.slots[:at].copy())
+        head = node.key[:at].copy(), node.slots[:at].copy()
+        upper = self._new_node(parent, *head, edge=node.edge, namespace=node.namespace)
         upper.lock_ref, upper.stamp = node.lock_ref, node.stamp
         upper.hold_ref, upper.is_dead = node.hold_ref, node.is_dead
         node.key, node.slots = node.key[at:].copy(), node.slots[at:].copy()
-        node.parent = upper
-        upper.children[int(node.key[0])] = node
-        parent.children[int(upper.key[0])] = upper
+        node.parent, node.edge = upper, self._edge(upper, node.key, 0, node.namespace)
+        upper.children[node.edge] = node
+        parent.children[upper.edge] = upper
         return upper
 
-    def _add_leaf(self, parent: RadixNode, key: TokenArray, slots: SlotArray) -> RadixNode:
+    def _add_leaf(
+        self,
+        parent: RadixNode,
+        key: TokenArray,
+        slots: SlotArray,
+        *,
+        edge: Hashable,
+        namespace: str,
+    ) -> RadixNode:
         """Append a new leaf below `parent`."""
-        leaf = self._new_node(parent, key, slots)
-        parent.children[int(key[0])] = leaf
+        leaf = self._new_node(parent, key, slots, edge=edge, namespace=namespace)
+        parent.children[edge] = leaf
         self.evictable_len += len(leaf)
+        self._count(namespace, len(leaf))
         self.version += 1
         leaf.stamp = self._clock
         self._offer(leaf)
+        for listener in self.listeners:
+            listener.stored(leaf)
         return leaf
 
-    def _new_node(self, parent: RadixNode, key: TokenArray, slots: SlotArray) -> RadixNode:
+    def _new_node(
+        self,
+        parent: RadixNode,
+        key: TokenArray,
+        slots: SlotArray,
+        *,
+        edge: Hashable,
+        namespace: str,
+    ) -> RadixNode:
         self._serial += 1
-        return RadixNode(parent, key, slots, serial=self._serial)
+        self.num_nodes += 1
+        return RadixNode(parent, key, slots, serial=self._serial, edge=edge, namespace=namespace)
 
     def _slots_between(self, start: RadixNode, node: RadixNode) -> SlotArray:
         """Return the slots below `start` down to the end of `node`."""
@@ -417,8 +455,11 @@ class RadixTree:
         """
         evictable = protected = held = 0
         seen: set[int] = set()
-        for node in [self.root, *self.nodes()]:
+        sizes: dict[str, int] = {}
+        nodes = list(self.nodes())
+        for node in [self.root, *nodes]:
             self._check_node(node)
+            sizes[node.namespace] = sizes.get(node.namespace, 0) + len(node)
             if node.lock_ref == 0:
                 evictable += len(node)
                 held += len(node) if node.hold_ref else 0
@@ -430,27 +471,38 @@ class RadixTree:
         assert evictable == self.evictable_len, (evictable, self.evictable_len)
         assert protected == self.protected_len, (protected, self.protected_len)
         assert held == self.held_len, (held, self.held_len)
+        assert len(nodes) == self.num_nodes, (len(nodes), self.num_nodes)
+        assert {name: size for name, size in sizes.items() if size} == self.namespaces
+        assert set(self._held) == {node for node in [self.root, *nodes] if node.holds}
         entries = [id(node) for key, _, node in self._heap if node.in_heap and key == node.heap_key]
         assert len(entries) == len(set(entries)), "a node is twice in the eviction heap"
 
     def _check_node(self, node: RadixNode) -> None:
         assert len(node.key) == len(node.slots), "key and slots differ in length"
         assert (len(node) == 0) == (node is self.root), "only the root is empty"
+        assert len(node) % self.page_size == 0, "a node has a part of a page"
         below = sum(child.lock_ref for child in node.children.values())
         assert node.lock_ref == node.holders + below, "lock_ref is not the locks below"
         below = sum(child.hold_ref for child in node.children.values())
         assert node.hold_ref == len(node.holds) + below, "hold_ref is not the holds below"
         assert all(hold.node is node for hold in node.holds), "a hold names another node"
         assert not node.is_spare or node.in_heap, "a spare leaf is missing from the heap"
-        for first, child in node.children.items():
+        for edge, child in node.children.items():
             assert child.parent is node, "a child has another parent"
-            assert int(child.key[0]) == first, "a child sits under another token"
+            right = self._edge(node, child.key, 0, child.namespace)
+            assert edge == child.edge == right, "a child sits under another token"
+            is_same = node is self.root or child.namespace == node.namespace
+            assert is_same, "a child is in another namespace"
             assert child.stamp <= node.stamp, "a child was used after its parent"
 
 
-def _need(node: RadixNode) -> Rank:
-    """Return the rank of a leaf's most urgent hold."""
-    return min((hold.rank for hold in node.holds), default=(LATEST,))
+def _need(node: RadixNode) -> tuple[int, ...]:
+    """Return a number of each place of the rank of a leaf's most urgent hold, for a heap.
+
+    Negative, so that what is needed last comes first; of equal ranks what is unused for longest.
+    """
+    rank = min(hold.rank for hold in node.holds)
+    return *(-place for place in rank), node.stamp
 
 
 def common_len(left: TokenArray, right: TokenArray) -> int:

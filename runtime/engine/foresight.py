@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from lmc.ir.calls import CallHint
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_tree import LATEST, Hold, RadixNode, Rank
+from lmc.runtime.cache.radix_node import Hold, RadixNode, Rank
+from lmc.runtime.cache.radix_tree import LATEST
 from lmc.runtime.engine.sequence import Sequence
 
 

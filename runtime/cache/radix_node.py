@@ -1,0 +1,97 @@
+"""RadixNode: a run of tokens in the prefix tree, with its locks and holds."""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+TokenArray = NDArray[np.int32]
+SlotArray = NDArray[np.int32]
+
+Rank = tuple[int, ...]
+
+
+@dataclass(slots=True, eq=False)
+class Hold:
+    """A wish to keep the path to a node: it does not protect it, but it is evicted late.
+
+    When the node is evicted, the hold moves up to what is left of its path.
+    """
+
+    node: "RadixNode"
+    rank: Rank
+
+
+class RadixNode:
+    """A run of tokens below its parent, and the slots that hold their KV.
+
+    `lock_ref` counts the locks taken at this node or below; `holders` those at this node.
+    `hold_ref` and `holds` are the same for holds. `edge` is the key of its parent's
+    `children` that leads here.
+    """
+
+    __slots__ = (
+        "children",
+        "edge",
+        "heap_key",
+        "hold_ref",
+        "holders",
+        "holds",
+        "in_heap",
+        "is_dead",
+        "key",
+        "lock_ref",
+        "namespace",
+        "parent",
+        "serial",
+        "slots",
+        "stamp",
+    )
+
+    def __init__(
+        self,
+        parent: "RadixNode | None",
+        key: TokenArray,
+        slots: SlotArray,
+        *,
+        serial: int,
+        edge: Hashable = None,
+        namespace: str = "",
+    ) -> None:
+        self.parent = parent
+        self.edge = edge
+        self.namespace = namespace
+        self.key = key
+        self.slots = slots
+        self.serial = serial
+        self.children: dict[Hashable, RadixNode] = {}
+        self.lock_ref = 0
+        self.holders = 0
+        self.hold_ref = 0
+        self.holds: dict[Hold, None] = {}
+        self.is_dead = False
+        self.stamp = 0
+        self.in_heap = False
+        self.heap_key: HeapKey = (False, 0, 0)
+
+    def __len__(self) -> int:
+        return len(self.key)
+
+    @property
+    def is_evictable(self) -> bool:
+        """Whether the node is a leaf that nobody has locked (the root never is)."""
+        return not self.children and self.lock_ref == 0 and self.parent is not None
+
+    @property
+    def is_spare(self) -> bool:
+        """Whether the node may be evicted and nobody holds it."""
+        return self.hold_ref == 0 and self.is_evictable
+
+    @property
+    def eviction_key(self) -> "HeapKey":
+        """What orders spare leaves for eviction: dead ones first, then the oldest."""
+        return not self.is_dead, self.stamp, self.serial
+
+
+HeapKey = tuple[bool, int, int]
