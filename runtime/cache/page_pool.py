@@ -46,7 +46,9 @@ class PagePool:
             raise ValueError(f"a page needs at least one slot, not {page_size}")
         num_pages = num_slots // page_size
         if num_pages < 1:
-            raise ValueError(f"a pool needs at least one page of {page_size}, not {num_slots} slots")
+            raise ValueError(
+                f"a pool needs at least one page of {page_size}, not {num_slots} slots"
+            )
         self.page_size = page_size
         self.num_slots = num_pages * page_size
         self._owner = np.zeros(num_pages, dtype=np.uint8)

@@ -98,19 +98,32 @@ class WaitingQueue:
         """Return how much of `seq` is cached now; kept until the tree changes."""
         if seq.match_version != self._cache.version:
             seq.match_version = self._cache.version
-            seq.matched_len = self._cache.match_len(seq.token_ids[: seq.logits_from])
+            tokens = seq.token_ids[: seq.logits_from]
+            seq.matched_len = self._cache.match_len(tokens, seq.namespace)
         return seq.matched_len
 
     def must_wait(self, seq: Sequence, prefilling: Iterable[Sequence]) -> bool:
         """Whether one of `prefilling` is computing more of `seq`'s prefix than is cached."""
         if not self._cache.is_shared:
             return False
-        return any(_common_len(seq, leader) > self.matched_len(seq) for leader in prefilling)
+        matched = self.matched_len(seq)
+        return any(self._common_len(seq, leader) > matched for leader in prefilling)
 
     def repeated_len(self, seq: Sequence, prefilling: Iterable[Sequence]) -> int:
         """Return how much of what is not cached of `seq` one of `prefilling` is computing."""
-        longest = max((_common_len(seq, leader) for leader in prefilling), default=0)
+        longest = max((self._common_len(seq, leader) for leader in prefilling), default=0)
         return max(0, longest - self.matched_len(seq))
+
+    def _common_len(self, seq: Sequence, leader: Sequence) -> int:
+        """Return the usable common prefix of a waiting and a prefilling sequence (kept)."""
+        if seq.namespace != leader.namespace:
+            return 0
+        key = (leader.serial, leader.epoch)
+        known = seq.common_lens.get(key)
+        if known is None:
+            mine, others = seq.token_ids[: seq.logits_from], leader.token_ids[: leader.prefill_len]
+            known = seq.common_lens[key] = self._cache.whole(common_len(mine, others))
+        return known
 
 
 def _is_old(seq: Sequence, step: int) -> bool:
@@ -124,13 +137,3 @@ def _shuffled(seq: Sequence, step: int) -> tuple[bool, int]:
     mixed = (seq.serial * 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
     mixed = ((mixed ^ (mixed >> 29)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
     return True, mixed ^ (mixed >> 32)
-
-
-def _common_len(seq: Sequence, leader: Sequence) -> int:
-    """Return the usable common prefix of a waiting and a prefilling sequence (kept)."""
-    key = (leader.serial, leader.epoch)
-    known = seq.common_lens.get(key)
-    if known is None:
-        known = common_len(seq.token_ids[: seq.logits_from], leader.token_ids[: leader.prefill_len])
-        seq.common_lens[key] = known
-    return known

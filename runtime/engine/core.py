@@ -30,6 +30,7 @@ class EngineCore:
         token_budget: tokens per step.
         max_running: sequences that run at once.
         policy: what is kept, served and forgotten first.
+        page_size: tokens of a page of KV memory.
     """
 
     def __init__(
@@ -40,10 +41,11 @@ class EngineCore:
         token_budget: int,
         max_running: int,
         policy: Policy | None = None,
+        page_size: int = 1,
     ) -> None:
         policy = policy or Policy()
         self.runner = ModelRunner(model, num_slots=num_slots, max_running=max_running)
-        self.cache = PrefixCache(num_slots, is_shared=policy.cache == "radix")
+        self.cache = PrefixCache(num_slots, is_shared=policy.cache == "radix", page_size=page_size)
         self.scheduler = Scheduler(
             self.cache,
             self.runner.page_table,
@@ -103,6 +105,11 @@ class EngineCore:
         """
         handle, slots = self.cache.match_and_lock(token_ids)
         try:
+            if handle.length == self.cache.whole(len(token_ids)) < len(token_ids):
+                raise EngineError(
+                    "the last page of a prefix is not whole, so its KV cannot be read",
+                    hint="use an engine with page_size=1 for that",
+                )
             if handle.length < len(token_ids):
                 raise EngineError("a prefix was evicted before its KV was read")
             return self.runner.read_kv(slots[start:])
@@ -117,11 +124,12 @@ class EngineCore:
         """
         handle, slots = self.cache.match_and_lock(token_ids)
         have = handle.length
-        own = self.cache.alloc(len(token_ids) - have) if have >= start else None
-        if own is not None and len(own):
+        count = self.cache.whole(len(token_ids)) - have
+        own = self.cache.alloc(count) if have >= start else None
+        if own is not None and count:
             self.runner.write_kv(own, data, have - start)
             row = np.concatenate([slots, own])
-            handle = self.cache.insert(handle, token_ids, row)
+            handle = self.cache.insert(handle, token_ids[: len(row)], row)
         self.cache.release(handle)
 
     def fail_all(self, error: BaseException) -> None:

@@ -61,6 +61,8 @@ class Engine(ServerNames):
         num_slots: tokens of KV memory; by default 32,768, less where memory is short.
         token_budget: tokens per step.
         max_running: sequences that run at once.
+        page_size: tokens of a page of KV memory; calls share whole pages. What makes no whole
+            page of `num_slots` is left out.
         threads: threads of the forward pass; by default whatever torch is set to.
         reuse_constraints: calls with the same constraint share its compiled form; False
             compiles it for each call, to measure what that is worth.
@@ -78,6 +80,7 @@ class Engine(ServerNames):
         num_slots: int | None = None,
         token_budget: int = 512,
         max_running: int = 64,
+        page_size: int = 1,
         threads: int | None = None,
         cache: CacheKind = "radix",
         order: OrderKind = "plan",
@@ -95,6 +98,7 @@ class Engine(ServerNames):
             token_budget=token_budget,
             max_running=max_running,
             policy=policy,
+            page_size=page_size,
         )
         self._compile = _make_compiler(target, reuse=reuse_constraints)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lmc-constraint")

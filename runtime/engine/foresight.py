@@ -137,7 +137,8 @@ class Foresight:
         if hint.result == "more":
             self._keep(record, hint, node)
         elif hint.context == "more":
-            self._keep(record, hint, self._cache.find(seq.token_ids[: seq.context_len]))
+            context = seq.token_ids[: seq.context_len]
+            self._keep(record, hint, self._cache.find(context, seq.namespace))
         if hint.result == "none":
             keep = record.shared_len if hint.context == "last" else seq.context_len
             self._cache.tree.mark_dead(node, length, keep)
@@ -166,7 +167,7 @@ class Foresight:
                 if known[1] == seq.match_version:
                     continue
                 self._cache.tree.unhold(known[0])
-            node = self._cache.find(seq.token_ids[: seq.logits_from])
+            node = self._cache.find(seq.token_ids[: seq.logits_from], seq.namespace)
             self._waiting[seq] = (self._cache.tree.hold(node, rank), seq.match_version)
 
     def forget_waiting(self, seq: Sequence) -> None:

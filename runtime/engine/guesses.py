@@ -23,8 +23,8 @@ class Draft(Protocol):
 
     tokens_left: int
 
-    def take(self, seq: Seq, *, limit: int) -> None:
-        """Add as much of `seq` as fits."""
+    def take(self, seq: Seq, *, limit: int) -> int:
+        """Add as much of `seq` as fits; return the tokens."""
         ...
 
 
@@ -105,7 +105,8 @@ class Guesses:
         for seq in (*self.running, *self.waiting):
             assert seq.guess is not None, "a guess has its state"
             allowed = self.ledger.allowance(seq.guess)
-            limit = min(draft.tokens_left, room if allowed is None else min(room, allowed))
+            within = self._cache.tokens_within(seq.cached_len, room)
+            limit = min(draft.tokens_left, within if allowed is None else min(within, allowed))
             if limit <= 0 or not seq.extend_len or not seq.guess.is_open:
                 continue
             if seq.state is SequenceState.WAITING:
@@ -121,11 +122,9 @@ class Guesses:
                 seq.guess.repeated = repeated
                 self.waiting.remove(seq)
                 self.running.append(seq)
-            before = draft.tokens_left
-            draft.take(seq, limit=limit)
-            taken = before - draft.tokens_left
+            taken = draft.take(seq, limit=limit)
             self.ledger.spend(seq.guess, taken)
-            room -= taken
+            room -= self._cache.new_slots(seq.cached_len, seq.cached_len + taken)
             total += taken
         return total
 

@@ -122,17 +122,17 @@ class ModelRunner:
         return b"".join(parts)
 
     def write_kv(self, slots: NDArray[np.int32], data: memoryview, first: int) -> None:
-        """Write what `read_kv` gave, without its first tokens, into slots."""
+        """Write what `read_kv` gave, from token `first` on, into slots: as many as there are."""
         import torch
 
         if data.readonly:
             data = memoryview(bytearray(data))
-        count = first + len(slots)
+        count = len(data) // self.kv_bytes_per_token
         values = torch.frombuffer(data, dtype=torch.uint8).view(2 * len(self._kv.keys), count, -1)
         index = torch.from_numpy(slots).long()
         pairs = zip(self._kv.keys, self._kv.values, strict=True)
         for part, tensor in zip(values, (t for pair in pairs for t in pair), strict=True):
-            wanted = part[first:].view(tensor.dtype).view(-1, *tensor.shape[1:])
+            wanted = part[first : first + len(slots)].view(tensor.dtype).view(-1, *tensor.shape[1:])
             tensor.index_copy_(0, index, wanted)
 
     def forward(self, plan: StepPlan) -> NDArray[np.float32]:

@@ -105,11 +105,10 @@ class Scheduler:
         """
         if seq.state is SequenceState.RUNNING:
             keep_cache = keep_cache and not (seq.guess is not None and seq.guess.is_dropped)
-            length = seq.cached_len
             handle = self._withdraw(seq, keep_cache=keep_cache)
             self.cache.release(handle)
             if keep_cache:
-                self.foresight.ended(seq, handle.node, length)
+                self.foresight.ended(seq, handle.node, handle.length)
         elif seq.state is SequenceState.WAITING:
             (self.guesses if seq.is_guess else self.waiting).remove(seq)
             self.foresight.forget_waiting(seq)
@@ -122,9 +121,8 @@ class Scheduler:
 
         What no single run has asked for is for all runs to come: a constant prefix.
         """
-        length = seq.cached_len
         handle = self._withdraw(seq, keep_cache=True)
-        self.foresight.ended(seq, handle.node, length)
+        self.foresight.ended(seq, handle.node, handle.length)
         pin = self.cache.pin(handle, is_lasting=seq.hint is None)
         seq.reset(SequenceState.FINISHED)
         return pin
@@ -151,7 +149,7 @@ class Scheduler:
             if draft.parts or ready or done or not self.running:
                 break
             self._make_room()
-        self.guesses.ledger.need(self._claimed(draft))
+        self.guesses.ledger.need(draft.num_tokens)
         if draft.parts:
             self.guesses.fill(
                 draft,
@@ -196,9 +194,10 @@ class Scheduler:
         room = self.cache.available - self._claimed(draft)
         for seq in self.running:
             if seq.is_prefilling:
-                before = draft.tokens_left
-                draft.take(seq, limit=min(draft.tokens_left, room))
-                room -= before - draft.tokens_left
+                start = seq.cached_len
+                within = self.cache.tokens_within(start, room)
+                taken = draft.take(seq, limit=min(draft.tokens_left, within))
+                room -= self.cache.new_slots(start, start + taken)
 
     def _admit(self, draft: Draft) -> list[Sequence]:
         """Start waiting sequences while budget, rows and pool allow.
@@ -232,8 +231,8 @@ class Scheduler:
 
     def _start(self, seq: Sequence) -> bool:
         """Move a sequence from waiting to running if the pool has room for it."""
-        handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from])
-        need = seq.goal_len - handle.length + _growth(seq)
+        handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from], seq.namespace)
+        need = self.cache.new_slots(handle.length, seq.goal_len + _growth(seq))
         while not self._free_rows or not self._has_room(seq, need):
             if not self._drop_guess():
                 self.cache.release(handle)
@@ -276,8 +275,8 @@ class Scheduler:
         """Start the sequence of a guess if there is a row, and room for what it computes."""
         if not self._free_rows:
             return False
-        handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from])
-        if seq.goal_len - handle.length > room:
+        handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from], seq.namespace)
+        if self.cache.new_slots(handle.length, seq.goal_len) > room:
             self.cache.release(handle)
             return False
         self._place(seq, handle, slots)
@@ -309,18 +308,20 @@ class Scheduler:
 
     def _reserved(self) -> int:
         """Slots that the running sequences will need soon."""
-        return sum(seq.extend_len + _growth(seq) for seq in self.running)
+        slots = self.cache.new_slots
+        return sum(slots(seq.cached_len, seq.goal_len + _growth(seq)) for seq in self.running)
 
-    @staticmethod
-    def _claimed(draft: Draft) -> int:
-        return sum(length for _, length in draft.parts)
+    def _claimed(self, draft: Draft) -> int:
+        """Slots that the parts of a step must get."""
+        slots = self.cache.new_slots
+        return sum(slots(seq.cached_len, seq.cached_len + length) for seq, length in draft.parts)
 
     def _build(self, draft: Draft) -> StepPlan:
         """Give the chosen parts their slots and lay them out as arrays."""
         total = self._claimed(draft)
         slots = self.cache.alloc(total)
         assert slots is not None, f"{total} slots were planned but are not available"
-        return lay_out(draft.parts, slots, self.page_table)
+        return lay_out(draft.parts, slots, self.page_table, page_size=self.cache.page_size)
 
     # -- memory ----------------------------------------------------------------------------
 

@@ -43,6 +43,7 @@ class Sequence:
             treats it as one.
         hint: what is known of its call's place in a program.
         context_len: tokens of the call's context; by default all that are known.
+        namespace: cached tokens of which it shares; never those of another.
     """
 
     __slots__ = (
@@ -63,6 +64,7 @@ class Sequence:
         "match_version",
         "matched_len",
         "max_len",
+        "namespace",
         "num_preemptions",
         "order_key",
         "owner",
@@ -85,8 +87,10 @@ class Sequence:
         guess: Guess | None = None,
         hint: CallHint | None = None,
         context_len: int | None = None,
+        namespace: str = "",
     ) -> None:
         self.serial = serial
+        self.namespace = namespace
         self.guess = guess
         self.is_guess = False
         self.owner = owner

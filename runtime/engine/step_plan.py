@@ -71,8 +71,16 @@ class Draft:
     logits_left: int
     parts: list[tuple[Sequence, int]] = field(default_factory=list)
 
-    def take(self, seq: Sequence, *, limit: int) -> None:
-        """Add as much of `seq` as fits `limit` tokens and the step's rows of logits."""
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the parts."""
+        return sum(length for _, length in self.parts)
+
+    def take(self, seq: Sequence, *, limit: int) -> int:
+        """Add as much of `seq` as fits `limit` tokens and the step's rows of logits.
+
+        Returns how many tokens that are.
+        """
         length = min(seq.extend_len, limit)
         free_rows = max(0, seq.logits_from - seq.cached_len)
         length = min(length, free_rows + self.logits_left)
@@ -80,10 +88,20 @@ class Draft:
             self.parts.append((seq, length))
             self.tokens_left -= length
             self.logits_left -= max(0, length - free_rows)
+        return max(0, length)
 
 
-def lay_out(parts: list[tuple[Sequence, int]], slots: IntArray, page_table: IntArray) -> StepPlan:
-    """Return the plan of chosen parts; writes their slots, int32 [tokens], into the page table."""
+def lay_out(
+    parts: list[tuple[Sequence, int]],
+    new_slots: IntArray,
+    page_table: IntArray,
+    *,
+    page_size: int = 1,
+) -> StepPlan:
+    """Return the plan of chosen parts.
+
+    Writes `new_slots`, int32 [those of all pages that the parts begin], into the page table.
+    """
     lengths = np.array([length for _, length in parts], dtype=np.int32)
     seq_starts = np.zeros(len(parts) + 1, dtype=np.int32)
     np.cumsum(lengths, out=seq_starts[1:])
@@ -103,7 +121,12 @@ def lay_out(parts: list[tuple[Sequence, int]], slots: IntArray, page_table: IntA
         logit_rows.extend(range(base + logits_start - start, base + length))
         seq.alloc_len = end
         base += length
-    page_table[np.repeat(table_rows, lengths), positions] = slots
+    token_rows = np.repeat(table_rows, lengths)
+    if page_size == 1:
+        page_table[token_rows, positions] = slots = new_slots
+    else:
+        _place_pages(extends, new_slots, page_table, page_size)
+        slots = page_table[token_rows, positions]
     return StepPlan(
         extends,
         token_ids,
@@ -113,3 +136,15 @@ def lay_out(parts: list[tuple[Sequence, int]], slots: IntArray, page_table: IntA
         table_rows,
         np.array(logit_rows, dtype=np.int32),
     )
+
+
+def _place_pages(
+    extends: list[Extend], new_slots: IntArray, page_table: IntArray, page_size: int
+) -> None:
+    """Write the pages that parts begin into their rows, whole: the end of a row may cut one."""
+    taken = 0
+    for part in extends:
+        first, last = (at + -at % page_size for at in (part.start, part.end))
+        row = page_table[part.seq.row, first:last]
+        row[:] = new_slots[taken : taken + len(row)]
+        taken += last - first

@@ -15,6 +15,7 @@ import pytest
 from lmc.errors import EngineError
 from lmc.runtime.cache.page_pool import Owner
 from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.engine import scheduler
 from lmc.runtime.engine.scheduler import Scheduler
 from lmc.runtime.engine.sequence import Sequence, SequenceState
 
@@ -37,8 +38,8 @@ def reference(prompt, count):
 class Driver:
     """A scheduler with its executor; `submit`, then `run`."""
 
-    def __init__(self, *, slots=256, max_len=256, budget=32, max_running=8):
-        self.cache = PrefixCache(slots)
+    def __init__(self, *, slots=256, max_len=256, budget=32, max_running=8, page_size=1):
+        self.cache = PrefixCache(slots, page_size=page_size)
         table = np.zeros((max_running, max_len), dtype=np.int32)
         self.scheduler = Scheduler(self.cache, table, token_budget=budget, max_running=max_running)
         self.kv = [0xBAD] * slots
@@ -47,7 +48,7 @@ class Driver:
         self.computed = 0
         self.steps = 0
 
-    def submit(self, prompt, max_tokens=4, *, rows_from=None):
+    def submit(self, prompt, max_tokens=4, *, rows_from=None, namespace=""):
         """Queue a generation; or, with max_tokens 0, a sequence that only wants logits."""
         self.serial += 1
         prompt = np.array(prompt, dtype=np.int32)
@@ -57,6 +58,7 @@ class Driver:
             max_len=len(prompt) + max(0, max_tokens - 1),
             logits_from=len(prompt) - 1 if rows_from is None else rows_from,
             owner=max_tokens,
+            namespace=namespace,
         )
         self.outputs[seq.serial], self.rows[seq.serial] = [], {}
         self.scheduler.submit(seq)
@@ -167,6 +169,41 @@ def test_outputs_do_not_depend_on_the_schedule(budget, max_running, slots):
         assert driver.ended[seq.serial] == ["done"]
         assert 0 <= seq.first_cached_len < len(prompt)
     driver.assert_clean()
+
+
+@pytest.mark.parametrize("page_size", [4, 16])
+@pytest.mark.parametrize(("slots", "budget"), [(100, 3), (100, 512), (250, 16), (2000, 16)])
+def test_outputs_do_not_depend_on_the_page_size(page_size, slots, budget, monkeypatch):
+    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)  # so that a small pool preempts
+    driver = Driver(slots=slots, budget=budget, max_running=12, page_size=page_size, max_len=90)
+    prompts = random_prompts(24)
+    seqs = [driver.submit(prompt, 16) for prompt in prompts]
+    driver.run(limit=5000)
+    for seq, prompt in zip(seqs, prompts, strict=True):
+        assert driver.outputs[seq.serial] == reference(prompt, 16)
+        assert driver.ended[seq.serial] == ["done"]
+        assert seq.first_cached_len % page_size == 0
+    driver.assert_clean()
+    assert slots > 100 or driver.scheduler.num_preemptions > 0
+
+
+@pytest.mark.parametrize("page_size", [4, 16])
+def test_whole_pages_of_a_common_prefix_are_computed_once(page_size):
+    driver = Driver(budget=24, slots=4000, max_running=32, page_size=page_size)
+    for index in range(8):
+        driver.submit([*range(101), 200 + index, 300 + index], 1)
+    driver.run()
+    shared = 101 - 101 % page_size
+    assert driver.computed == shared + 8 * (103 - shared)
+
+
+def test_namespaces_share_nothing_and_run_side_by_side():
+    driver = Driver(budget=24, slots=4000, max_running=32)
+    for index in range(9):
+        driver.submit([*range(60), index], 1, namespace=("", "a", "b")[index % 3])
+    driver.run()
+    assert driver.computed == 3 * 60 + 9
+    assert driver.cache.tree.namespaces == {"": 63, "a": 63, "b": 63}
 
 
 def test_decodes_go_on_while_a_long_prompt_is_prefilled_in_chunks():
