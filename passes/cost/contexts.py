@@ -117,6 +117,7 @@ class Encoder:
         self._encode = lru_cache(maxsize=4096)(self._encoded)
         # A prompt is looked at again with each run that it gets.
         self._symbols = lru_cache(maxsize=65536)(self._symbols_of)
+        self._size_of_text = lru_cache(maxsize=4096)(lambda text: self.size_of((text,)))
         self._heads_of: dict[frozenset[bytes], float] = {}
 
     def _encoded(self, text: str, first: bool) -> tuple[tuple[int, ...], int]:
@@ -198,7 +199,7 @@ class Encoder:
         return min(size, sum(map(_bytes_of, parts)))
 
     def _size_of_gap(self, gap: Gap) -> float:
-        return max(self.size_of((text,)) for text in gap.texts) if gap.texts else gap.size
+        return max(map(self._size_of_text, gap.texts)) if gap.texts else gap.size
 
     def _size_of_ids(self, token_ids: Sequence[int]) -> float:
         """Return the most tokens inside what some known ones may become."""
