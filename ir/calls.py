@@ -77,6 +77,7 @@ class CallHint:
         result: whether a later call continues the result: "none", "more", "unknown".
         remaining: tokens that a profile expects of this call and the longest chain of calls
             that need it; 0 where none was used.
+        tenant: for whom the run asks; a backend serves several in turn.
     """
 
     run: int
@@ -86,6 +87,7 @@ class CallHint:
     context: Literal["last", "more", "unknown"] = "unknown"
     result: Literal["none", "more", "unknown"] = "unknown"
     remaining: int = 0
+    tenant: str = ""
 
 
 @dataclass(frozen=True, slots=True)

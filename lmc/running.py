@@ -53,9 +53,9 @@ class Runnable(Generic[R]):
     one), `seed` (None: drawn, and told in the result), `timeout` (seconds), `on_event`
     (called with kind, name, text and lineage as text comes), `profile` (a Profile that counts
     what calls and branches took), `speculate` ("on", or "off": nothing is computed ahead of
-    choices). `use_thread` is taken for the
-    reference frontend's programs and changes nothing. A program's own argument of the same
-    name goes first.
+    choices), `tenant` (a text: for whom it runs; an engine serves several in turn).
+    `use_thread` is taken for the reference frontend's programs and changes nothing. A
+    program's own argument of the same name goes first.
     """
 
     name: str
@@ -63,7 +63,8 @@ class Runnable(Generic[R]):
     __signature__: inspect.Signature
     __lmc_fixed__: dict[str, Any]
     run_options: ClassVar[tuple[str, ...]] = (
-        "backend", "seed", "on_event", "timeout", "profile", "speculate", "use_thread",
+        "backend", "seed", "on_event", "timeout", "profile", "speculate", "tenant",
+        "use_thread",
     )  # fmt: skip
 
     def _runner(self, options: dict[str, Any]) -> "Runner":

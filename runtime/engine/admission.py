@@ -1,5 +1,7 @@
 """Which waiting sequence may start next: a pure decision, without tensors or clock.
 
+Tenants are served in turn (see tenants.py); the order here is that of the sequences of one.
+
 Order: preempted sequences first (by arrival); then those that waited for long; then those of
 runs that have begun, the earliest run first; then new ones. Among equals the longest cached
 prefix goes first, with ageing: every step of waiting counts like `AGEING_TOKENS` cached tokens.
@@ -14,6 +16,7 @@ Other orders, to measure against: by arrival, and random, by a hash of the seria
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
@@ -33,7 +36,7 @@ PATIENCE = 4096
 
 
 class WaitingQueue:
-    """Sequences that wait to start, oldest first.
+    """Sequences that wait to start, by tenant, oldest first.
 
     Args:
         cache: tells how much of a sequence is cached.
@@ -45,33 +48,47 @@ class WaitingQueue:
         self._cache = cache
         self._foresight = foresight
         self._order = order
-        self._fresh: dict[int, Sequence] = {}
-        self._preempted: dict[int, Sequence] = {}
+        self._lanes: dict[str, Lane] = {}
 
     def __len__(self) -> int:
-        return len(self._fresh) + len(self._preempted)
+        return sum(map(len, self._lanes.values()))
 
     def __iter__(self) -> Iterator[Sequence]:
-        yield from self._preempted.values()
-        yield from self._fresh.values()
+        for lane in self._lanes.values():
+            yield from lane
+
+    @property
+    def tenants(self) -> Iterable[str]:
+        """Those that have sequences waiting."""
+        return self._lanes.keys()
 
     def add(self, seq: Sequence) -> None:
         """Queue a new sequence."""
-        self._fresh[seq.serial] = seq
+        self._lane(seq).fresh[seq.serial] = seq
 
     def add_preempted(self, seq: Sequence) -> None:
-        """Queue a sequence that has to start again, before all new ones."""
-        self._preempted[seq.serial] = seq
+        """Queue a sequence that has to start again, before all new ones of its tenant."""
+        self._lane(seq).preempted[seq.serial] = seq
 
     def remove(self, seq: Sequence) -> None:
         """Take a sequence out; one that was never queued is ignored."""
-        self._preempted.pop(seq.serial, None)
-        self._fresh.pop(seq.serial, None)
+        lane = self._lanes.get(seq.tenant)
+        if lane is not None:
+            lane.preempted.pop(seq.serial, None)
+            lane.fresh.pop(seq.serial, None)
+            if not lane:
+                del self._lanes[seq.tenant]
 
-    def ordered(self, step: int) -> list[Sequence]:
-        """Return the sequences in the order in which they should start at a step."""
-        urgent = sorted(self._preempted.values(), key=lambda seq: seq.serial)
-        window = list(islice(self._fresh.values(), WINDOW))
+    def _lane(self, seq: Sequence) -> "Lane":
+        return self._lanes.setdefault(seq.tenant, Lane())
+
+    def ordered(self, step: int, tenant: str) -> list[Sequence]:
+        """Return a tenant's sequences in the order in which they should start at a step."""
+        lane = self._lanes.get(tenant)
+        if lane is None:
+            return []
+        urgent = sorted(lane.preempted.values(), key=lambda seq: seq.serial)
+        window = list(islice(lane.fresh.values(), WINDOW))
         match self._order:
             case "plan":
                 window.sort(key=lambda seq: self._rank(seq, step))
@@ -124,6 +141,21 @@ class WaitingQueue:
             mine, others = seq.token_ids[: seq.logits_from], leader.token_ids[: leader.prefill_len]
             known = seq.common_lens[key] = self._cache.whole(common_len(mine, others))
         return known
+
+
+@dataclass(slots=True)
+class Lane:
+    """The waiting sequences of one tenant, by serial number."""
+
+    fresh: dict[int, Sequence] = field(default_factory=dict)
+    preempted: dict[int, Sequence] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.fresh) + len(self.preempted)
+
+    def __iter__(self) -> Iterator[Sequence]:
+        yield from self.preempted.values()
+        yield from self.fresh.values()
 
 
 def _is_old(seq: Sequence, step: int) -> bool:

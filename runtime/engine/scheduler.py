@@ -4,7 +4,8 @@ Every step carries one token (or one forced run) of every decoding sequence, and
 rest of the token budget with chunks of prefills. A chunk goes into the radix tree as soon as
 it is computed. When the pool is full, the youngest running sequence is preempted: its KV goes
 to the tree, where eviction may take it, and it starts again later with its output kept. The
-oldest running sequence always moves on, so every sequence ends.
+oldest running sequence always moves on, so every sequence ends. Where several tenants have
+calls, they take turns, and each may have its share of rows and memory (see tenants.py).
 
 `plan` chooses, `commit` applies the result of the forward pass. Plans remember the epoch of
 their sequences: a sequence that ended or was preempted in between is skipped.
@@ -22,6 +23,7 @@ from lmc.runtime.engine.guesses import Guesses
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.sequence import Sequence, SequenceState
 from lmc.runtime.engine.step_plan import Draft, IntArray, StepPlan, lay_out
+from lmc.runtime.engine.tenants import Tenants, tokens_of
 
 GROWTH_RESERVE = 32
 """Output tokens per running sequence that admission keeps room for."""
@@ -60,6 +62,9 @@ class Scheduler:
         self.waiting = WaitingQueue(cache, self.foresight, policy.order)
         self.running: list[Sequence] = []
         self.guesses = Guesses(cache, self.waiting)
+        self.tenants = Tenants(
+            token_budget=token_budget, rows=self.max_running, slots=cache.num_slots
+        )
         self.num_preemptions = 0
         self.step = 0
         self._free_rows = list(range(self.max_running))
@@ -90,6 +95,7 @@ class Scheduler:
                 hint="shorten the prompt or lower max_tokens",
             )
         seq.arrival_step = self.step
+        self.tenants.enter(seq)
         if seq.guess is not None and seq.guess.is_open:
             self.guesses.add(seq)
             return
@@ -114,7 +120,7 @@ class Scheduler:
             self.foresight.forget_waiting(seq)
         else:
             return
-        seq.reset(SequenceState.FINISHED)
+        self._ended(seq)
 
     def finish_pinned(self, seq: Sequence) -> int:
         """End a running sequence and pin what it computed; return the pin's number.
@@ -124,8 +130,12 @@ class Scheduler:
         handle = self._withdraw(seq, keep_cache=True)
         self.foresight.ended(seq, handle.node, handle.length)
         pin = self.cache.pin(handle, is_lasting=seq.hint is None)
-        seq.reset(SequenceState.FINISHED)
+        self._ended(seq)
         return pin
+
+    def _ended(self, seq: Sequence) -> None:
+        seq.reset(SequenceState.FINISHED)
+        self.tenants.leave(seq)
 
     def end_run(self, run: int) -> None:
         """Take note that a run asks nothing more."""
@@ -144,8 +154,10 @@ class Scheduler:
         while True:
             draft = Draft(self.token_budget, self.max_logits)
             self._choose_decodes(draft)
-            self._choose_prefills(draft)
-            ready = self._admit(draft)
+            if self.tenants.are_several:
+                ready = self._take_turns(draft)
+            else:
+                ready = self._serve(draft, self.running, next(iter(self.waiting.tenants), None))
             if draft.parts or ready or done or not self.running:
                 break
             self._make_room()
@@ -189,33 +201,68 @@ class Scheduler:
         floor = max(1, min(MIN_PREFILL, self.token_budget // 4))
         draft.tokens_left = max(draft.tokens_left, floor)
 
-    def _choose_prefills(self, draft: Draft) -> None:
-        """Go on with the prefills that have begun, in order of arrival."""
-        room = self.cache.available - self._claimed(draft)
-        for seq in self.running:
-            if seq.is_prefilling:
-                start = seq.cached_len
-                within = self.cache.tokens_within(start, room)
-                taken = draft.take(seq, limit=min(draft.tokens_left, within))
-                room -= self.cache.new_slots(start, start + taken)
+    def _take_turns(self, draft: Draft) -> list[Sequence]:
+        """Serve the tenants by their credit; return the sequences that are cached already."""
+        ready: list[Sequence] = []
+        for seq, length in draft.parts.items():
+            self.tenants.charge(seq.tenant, length)
+        wanting = {seq.tenant for seq in self.running if seq.is_prefilling}
+        wanting.update(self.waiting.tenants)
+        while draft.tokens_left > 0 and (turn := self.tenants.next_of(wanting)) is not None:
+            if self.tenants.credit(turn) <= 0:
+                self.tenants.new_round()
+                continue
+            found, taken = self._serve_turn(draft, turn)
+            ready += found
+            if not found and taken <= 0:
+                wanting.discard(turn)
+        return ready
 
-    def _admit(self, draft: Draft) -> list[Sequence]:
-        """Start waiting sequences while budget, rows and pool allow.
+    def _serve_turn(self, draft: Draft, tenant: str) -> tuple[list[Sequence], int]:
+        """Serve one tenant within its credit; return also how many tokens it takes."""
+        own = [seq for seq in self.running if seq.tenant == tenant]
+        put_off = max(0, draft.tokens_left - self.tenants.credit(tenant))
+        before = _tokens_for(draft, tenant)
+        draft.tokens_left -= put_off
+        ready = self._serve(draft, own, tenant)
+        draft.tokens_left += put_off
+        taken = _tokens_for(draft, tenant) - before
+        self.tenants.charge(tenant, taken)
+        return ready, taken
+
+    def _serve(self, draft: Draft, own: list[Sequence], tenant: str | None) -> list[Sequence]:
+        """Go on with begun prefills, in order of arrival; then start what waits.
+
+        Returns the sequences that turn out to be completely cached.
+        """
+        for seq in own:
+            if seq.is_prefilling and draft.tokens_left > 0:
+                room = self.cache.available - self._claimed(draft)
+                while room < self.cache.page_size and self._take_memory(seq, 0, draft):
+                    room = self.cache.available - self._claimed(draft)
+                begun = seq.cached_len + draft.parts.get(seq, 0)
+                within = self.cache.tokens_within(begun, room)
+                draft.take(seq, limit=min(draft.tokens_left, within))
+        return [] if tenant is None else self._admit(draft, tenant)
+
+    def _admit(self, draft: Draft, tenant: str) -> list[Sequence]:
+        """Start waiting sequences of a tenant while budget, rows and pool allow.
 
         Returns those that are completely cached.
         """
         ready: list[Sequence] = []
-        if len(self.waiting) == 0 or not self._has_place(draft):
+        if not self._has_place(draft, tenant) or self.tenants.must_yield(tenant, self.step):
             return ready
         prefilling = [seq for seq in self.running if seq.is_prefilling]
-        order = self.waiting.ordered(self.step)
+        order = self.waiting.ordered(self.step, tenant)
         self.foresight.hold_waiting(order)
         for seq in order:
-            if not self._has_place(draft):
+            if not self._has_place(draft, tenant):
                 break
             if self.waiting.must_wait(seq, prefilling):
                 continue
-            if not self._start(seq):
+            if not self._start(seq, draft):
+                self.tenants.blocked(tenant, self.running, self.step)
                 break
             if seq.extend_len == 0:
                 ready.append(seq)
@@ -224,20 +271,23 @@ class Scheduler:
                 draft.take(seq, limit=draft.tokens_left)
         return ready
 
-    def _has_place(self, draft: Draft) -> bool:
-        return (
-            len(self.running) < self.max_running and draft.tokens_left > 0 and draft.logits_left > 0
-        )
+    def _has_place(self, draft: Draft, tenant: str) -> bool:
+        """Whether a step has something left, and a row is free or can be taken."""
+        if draft.tokens_left <= 0 or draft.logits_left <= 0:
+            return False
+        has_row = len(self.running) < self.max_running
+        return has_row or self.tenants.row_victim(tenant, self.running, self._age) is not None
 
-    def _start(self, seq: Sequence) -> bool:
+    def _start(self, seq: Sequence, draft: Draft) -> bool:
         """Move a sequence from waiting to running if the pool has room for it."""
         handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from], seq.namespace)
         need = self.cache.new_slots(handle.length, seq.goal_len + _growth(seq))
         while not self._free_rows or not self._has_room(seq, need):
-            if not self._drop_guess():
+            if not self._drop_guess() and not self._take_from_others(seq, draft):
                 self.cache.release(handle)
                 return False
         self.foresight.started(seq, handle.length)
+        self.tenants.started(seq)
         self.waiting.remove(seq)
         self._place(seq, handle, slots)
         insort(self.running, seq, key=lambda other: other.serial)
@@ -287,7 +337,7 @@ class Scheduler:
 
         def release(seq: Sequence) -> None:
             self.cache.release(self._withdraw(seq, keep_cache=False))
-            seq.reset(SequenceState.FINISHED)
+            self._ended(seq)
 
         return self.guesses.drop_one(release)
 
@@ -295,10 +345,13 @@ class Scheduler:
         """Whether a sequence that needs so many slots may start.
 
         Beside others it may take only what no call to come is known to need, and what leaves
-        room for earlier runs. Alone it may take everything: guesses first, pins at last.
+        room for earlier runs; within its tenant's share, whatever does not run. Alone it may
+        take everything: guesses first, pins at last.
         """
         free = self.cache.spare if self.foresight.is_on else self.cache.available
         if self.running:
+            if self.tenants.is_within_share(seq.tenant, _wanted(seq), self.running):
+                return self.cache.available - self._reserved() >= need
             most = need + seq.max_len - seq.goal_len - _growth(seq)
             return free - self._reserved() >= self.foresight.claim(seq, need, most)
         while self.cache.available < need:
@@ -313,8 +366,8 @@ class Scheduler:
 
     def _claimed(self, draft: Draft) -> int:
         """Slots that the parts of a step must get."""
-        slots = self.cache.new_slots
-        return sum(slots(seq.cached_len, seq.cached_len + length) for seq, length in draft.parts)
+        slots, parts = self.cache.new_slots, draft.parts.items()
+        return sum(slots(seq.cached_len, seq.cached_len + length) for seq, length in parts)
 
     def _build(self, draft: Draft) -> StepPlan:
         """Give the chosen parts their slots and lay them out as arrays."""
@@ -328,14 +381,43 @@ class Scheduler:
     def _make_room(self) -> None:
         """Drop a guess, else preempt the youngest sequence; the last one gets the pins' memory.
 
-        Of several runs the one that began last loses its youngest.
+        Of several runs the one that began last loses its youngest; of several tenants the one
+        that is most beyond its share.
         """
         if self._drop_guess():
             return
         if len(self.running) > 1:
-            self._preempt(max(self.running, key=lambda s: (self.foresight.place(s), s.serial)))
+            heavy = self.tenants.memory_victim(self.running, self._age)
+            self._preempt(heavy or max(self.running, key=self._age))
         elif not self.cache.drop_oldest_pin():
             raise RuntimeError("a lone sequence does not fit a pool that it was checked against")
+
+    def _age(self, seq: Sequence) -> tuple[int, int]:
+        """Return the sort key by which the youngest comes last."""
+        return self.foresight.place(seq), seq.serial
+
+    def _take_from_others(self, seq: Sequence, draft: Draft) -> bool:
+        """Take a row, or memory, from a tenant beyond its share; False where none is due."""
+        if self._free_rows:
+            return self._take_memory(seq, _wanted(seq), draft)
+        victim = self.tenants.row_victim(seq.tenant, self.running, self._age)
+        if victim is not None:
+            self._stop(victim, draft)
+        return victim is not None
+
+    def _take_memory(self, seq: Sequence, need: int, draft: Draft) -> bool:
+        """Preempt for a tenant that is within its share with `need` more tokens."""
+        if not self.tenants.is_within_share(seq.tenant, need, self.running):
+            return False
+        victim = self.tenants.memory_victim(self.running, self._age)
+        if victim is not None:
+            self._stop(victim, draft)
+        return victim is not None
+
+    def _stop(self, seq: Sequence, draft: Draft) -> None:
+        """Preempt a sequence that may have a part in the step."""
+        self.tenants.charge(seq.tenant, -draft.drop(seq))
+        self._preempt(seq)
 
     def _preempt(self, seq: Sequence) -> None:
         """Stop a running sequence; it starts again later with its tokens kept."""
@@ -364,6 +446,15 @@ class Scheduler:
         assert seq.handle is not None, "a running sequence has a handle"
         row = self.page_table[seq.row]
         seq.handle = self.cache.insert(seq.handle, seq.token_ids[: seq.cached_len], row)
+
+
+def _tokens_for(draft: Draft, tenant: str) -> int:
+    return sum(length for seq, length in draft.parts.items() if seq.tenant == tenant)
+
+
+def _wanted(seq: Sequence) -> int:
+    """Tokens of memory that a sequence will soon hold once it starts."""
+    return tokens_of(seq) + _growth(seq)
 
 
 def _growth(seq: Sequence) -> int:

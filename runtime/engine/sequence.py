@@ -73,6 +73,7 @@ class Sequence:
         "serial",
         "started_len",
         "state",
+        "tenant",
         "total_len",
     )
 
@@ -95,6 +96,7 @@ class Sequence:
         self.is_guess = False
         self.owner = owner
         self.hint = hint
+        self.tenant = "" if hint is None else hint.tenant
         self.context_len = len(token_ids) if context_len is None else context_len
         self.max_len = max_len
         self.logits_from = logits_from

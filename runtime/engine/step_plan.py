@@ -65,34 +65,45 @@ class StepPlan:
 
 @dataclass(slots=True)
 class Draft:
-    """A step while it is being chosen: parts, and what is left of its limits."""
+    """A step while it is being chosen: parts, and what is left of its limits.
+
+    `parts` holds the number of tokens that each sequence computes.
+    """
 
     tokens_left: int
     logits_left: int
-    parts: list[tuple[Sequence, int]] = field(default_factory=list)
+    parts: dict[Sequence, int] = field(default_factory=dict)
 
     @property
     def num_tokens(self) -> int:
         """Tokens of the parts."""
-        return sum(length for _, length in self.parts)
+        return sum(self.parts.values())
 
     def take(self, seq: Sequence, *, limit: int) -> int:
         """Add as much of `seq` as fits `limit` tokens and the step's rows of logits.
 
         Returns how many tokens that are.
         """
-        length = min(seq.extend_len, limit)
-        free_rows = max(0, seq.logits_from - seq.cached_len)
+        done = self.parts.get(seq, 0)
+        length = min(seq.extend_len - done, limit)
+        free_rows = max(0, seq.logits_from - seq.cached_len - done)
         length = min(length, free_rows + self.logits_left)
         if length > 0:
-            self.parts.append((seq, length))
+            self.parts[seq] = done + length
             self.tokens_left -= length
             self.logits_left -= max(0, length - free_rows)
         return max(0, length)
 
+    def drop(self, seq: Sequence) -> int:
+        """Take a sequence out again; return how many tokens it had."""
+        length = self.parts.pop(seq, 0)
+        self.tokens_left += length
+        self.logits_left += max(0, length - max(0, seq.logits_from - seq.cached_len))
+        return length
+
 
 def lay_out(
-    parts: list[tuple[Sequence, int]],
+    parts: dict[Sequence, int],
     new_slots: IntArray,
     page_table: IntArray,
     *,
@@ -102,17 +113,17 @@ def lay_out(
 
     Writes `new_slots`, int32 [those of all pages that the parts begin], into the page table.
     """
-    lengths = np.array([length for _, length in parts], dtype=np.int32)
+    lengths = np.array(list(parts.values()), dtype=np.int32)
     seq_starts = np.zeros(len(parts) + 1, dtype=np.int32)
     np.cumsum(lengths, out=seq_starts[1:])
     total = int(seq_starts[-1])
-    table_rows = np.array([seq.row for seq, _ in parts], dtype=np.int32)
+    table_rows = np.array([seq.row for seq in parts], dtype=np.int32)
     token_ids = np.empty(total, dtype=np.int32)
     positions = np.empty(total, dtype=np.int32)
     extends: list[Extend] = []
     logit_rows: list[int] = []
     base = 0
-    for seq, length in parts:
+    for seq, length in parts.items():
         start, end = seq.cached_len, seq.cached_len + length
         token_ids[base : base + length] = seq.token_ids[start:end]
         positions[base : base + length] = np.arange(start, end)

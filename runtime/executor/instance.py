@@ -13,6 +13,17 @@ OnEvent = Callable[[str, str | None, str, Lineage], None]
 OnVariable = Callable[[str, Any, Any, Lineage], None]
 
 
+MAX_TENANT = 200
+
+
+def check_tenant(tenant: object) -> None:
+    """Raise UsageError for what is no tenant: a text of at most MAX_TENANT characters."""
+    if not isinstance(tenant, str) or len(tenant) > MAX_TENANT:
+        raise UsageError(
+            f"tenant must be a text of at most {MAX_TENANT} characters, not {tenant!r:.80}"
+        )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
     """One run of a program, but for its arguments.
@@ -27,6 +38,7 @@ class Instance:
         timeout: seconds that the run may take; None for any.
         profile: what the run's calls and branches are counted in.
         speculate: whether work is done ahead of choices; "wrong": for nothing, in tests.
+        tenant: for whom it runs; a backend serves several in turn.
     """
 
     seed: int
@@ -37,9 +49,11 @@ class Instance:
     timeout: float | None = None
     profile: Profile | None = None
     speculate: Mode = "on"
+    tenant: str = ""
 
     def __post_init__(self) -> None:
         check_mode(self.speculate)
+        check_tenant(self.tenant)
         given = self.timeout
         if given is None:
             return

@@ -84,6 +84,7 @@ class Run:
         self.seed = instance.seed
         self.instance = instance.number
         self.timeout = instance.timeout
+        self.tenant = instance.tenant
         self.on_event: OnEvent | None = instance.on_event
         self.on_variable = instance.on_variable
         self.profile = instance.profile
@@ -180,6 +181,7 @@ class Run:
             context=found.get("context", "unknown"),
             result=found.get("result", "unknown"),
             remaining=found.get("remaining", 0),
+            tenant=self.tenant,
         )
 
     def is_beyond(self, order: Order) -> bool:

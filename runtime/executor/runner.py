@@ -114,6 +114,7 @@ class Runner:
         timeout: float | None = None,
         profile: Profile | None = None,
         speculate: Mode = "on",
+        tenant: str = "",
     ) -> RunResult:
         """Run the program and return its result.
 
@@ -126,6 +127,7 @@ class Runner:
             timeout: seconds that the run may take; None for any.
             profile: what the run's calls and branches are counted in.
             speculate: whether work is done ahead of choices; "wrong": for nothing, in tests.
+            tenant: for whom the program runs; a backend serves several in turn.
 
         Raises:
             UsageError: arguments or parameters that do not fit.
@@ -135,7 +137,7 @@ class Runner:
         """
         given = Instance(
             seed=seed, number=instance, defaults=defaults or {}, on_event=on_event,
-            timeout=timeout, profile=profile, speculate=speculate,
+            timeout=timeout, profile=profile, speculate=speculate, tenant=tenant,
         )  # fmt: skip
         start = self.starter(args, given)
         with kept(self.sessions) as session:
@@ -152,6 +154,7 @@ class Runner:
         timeout: float | None = None,
         profile: Profile | None = None,
         speculate: Mode = "on",
+        tenant: str = "",
         is_streamed: bool = True,
     ) -> RunHandle:
         """Start the program and return at once; arguments as in `run`.
@@ -168,6 +171,7 @@ class Runner:
             timeout=timeout,
             profile=profile,
             speculate=speculate,
+            tenant=tenant,
         )
         start = self.starter(args, given)
         session = self.sessions.borrow()
@@ -191,6 +195,7 @@ class Runner:
         timeout: float | None = None,
         profile: Profile | None = None,
         speculate: Mode = "on",
+        tenant: str = "",
     ) -> Generator[RunResult | LmcError, None, None]:
         """Run once per set of arguments; yield results in order.
 
@@ -201,7 +206,7 @@ class Runner:
         for _, result in self.run_completed(
             batch, seed=seed, defaults=defaults, limit=limit, on_event=on_event,
             keep_errors=keep_errors, timeout=timeout, profile=profile,
-            speculate=speculate, in_order=True,
+            speculate=speculate, tenant=tenant, in_order=True,
         ):  # fmt: skip
             yield result
 
@@ -217,6 +222,7 @@ class Runner:
         timeout: float | None = None,
         profile: Profile | None = None,
         speculate: Mode = "on",
+        tenant: str = "",
         in_order: bool = False,
     ) -> Generator[tuple[int, RunResult | LmcError], None, None]:
         """Run once per set of arguments; yield (index, result) as instances end.
@@ -239,7 +245,7 @@ class Runner:
         def start_of(number: int, args: Mapping[str, Any] | LmcError) -> BatchStart:
             instance = Instance(
                 seed=seed, number=number, defaults=defaults or {}, on_event=on_event,
-                timeout=timeout, profile=profile, speculate=speculate,
+                timeout=timeout, profile=profile, speculate=speculate, tenant=tenant,
             )  # fmt: skip
             return self._start_of(args, instance)
 

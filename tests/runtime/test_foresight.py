@@ -71,10 +71,10 @@ class World:
             self.run()
 
 
-def hint(run, number=0, before=0, context="unknown", result="unknown", remaining=0):
+def hint(run, number=0, before=0, context="unknown", result="unknown", remaining=0, tenant=""):
     return CallHint(
         run=run, program="p", before=before, number=number, context=context, result=result,
-        remaining=remaining,
+        remaining=remaining, tenant=tenant,
     )  # fmt: skip
 
 
@@ -261,6 +261,7 @@ def calls(draw):
                 number,
                 draw(st.integers(0, 14)),
                 *(draw(st.sampled_from(words)) for words in WORDS.values()),
+                tenant=draw(st.sampled_from(["", "a", "b"])),
             )
         made.append((context, known, draw(st.integers(1, 6)), draw(st.sampled_from("asce"))))
     return made
