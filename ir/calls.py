@@ -122,7 +122,10 @@ class CallUsage:
 
     `prompt_tokens` = `cached_tokens` + tokens of the context computed for this call;
     `forced_tokens` are output tokens that the constraint alone decided; `decode_steps` are
-    forward passes that produced this call's output. Times are seconds since submission.
+    forward passes that produced this call's output. Times are seconds since submission:
+    until its first step, its first output token and its end. `decode_seconds` are those from
+    the first output token to the last, `longest_gap_seconds` the most between two of them (those
+    that a constraint forces come at once).
     """
 
     prompt_tokens: int = 0
@@ -133,6 +136,13 @@ class CallUsage:
     queue_seconds: float = 0.0
     first_token_seconds: float = 0.0
     total_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    longest_gap_seconds: float = 0.0
+
+    @property
+    def mean_gap_seconds(self) -> float:
+        """Mean time between two output tokens; 0 where there are fewer."""
+        return self.decode_seconds / max(1, self.output_tokens - 1)
 
     @property
     def computed_tokens(self) -> int:

@@ -74,6 +74,7 @@ if TYPE_CHECKING:
     from lmc.runtime.executor.handle import RunHandle
     from lmc.runtime.oracle import Oracle
     from lmc.runtime.result import RunResult
+    from lmc.runtime.tracing import Trace as trace
 
 __version__ = "0.1.0"
 __all__ = [
@@ -135,6 +136,7 @@ __all__ = [
     "token_length_normalized",
     "tool",
     "total_likelihood",
+    "trace",
     "unconditional_likelihood_normalized",
     "unordered",
     "user",
@@ -186,6 +188,8 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name == "compile":
         return import_module("lmc.compiler").compile_program
+    if name == "trace":
+        return import_module("lmc.runtime.tracing").Trace
     if name == "check":
         return import_module("lmc.checking.program").check_program
     if name in ("api", "lang", "test", "utils"):

@@ -141,6 +141,8 @@ def compile_command(program: str, **options: Any) -> None:
               help="Type of weights and KV; bfloat16 by default.")  # fmt: skip
 @click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
               help="Write what calls and branches took, for compile and viz.")  # fmt: skip
+@click.option("--trace", type=click.Path(path_type=Path), metavar="TRACE.json",
+              help="Write a trace for Perfetto or Chrome's trace viewer.")  # fmt: skip
 @passes_option
 def run_subcommand(program: str, **options: Any) -> None:
     """Run PROGRAM (prog.py, prog.py:name or an artifact) on a model."""

@@ -1,5 +1,6 @@
 """The command `lmc run`: what is run, on what, and what is printed."""
 
+import contextlib
 import secrets
 import shlex
 import sys
@@ -34,8 +35,9 @@ def run_program(source: str, options: dict[str, Any]) -> None:
     batch = argument_sets(found.name, found.__signature__, options["arguments"], options["rows"])
     if options["stream"] and options["rows"]:
         raise UsageError("--stream prints one run", hint="leave --args or --stream out")
-    if options["profile"] is not None:
-        refuse_unwritable(options["profile"], "--profile")
+    for name in ("profile", "trace"):
+        if options[name] is not None:
+            refuse_unwritable(options[name], f"--{name}")
     if not batch:
         click.echo(f"{found.name}: {options['rows']} has no arguments, so nothing ran", err=True)
         return
@@ -82,6 +84,7 @@ def compiled_runner(source: str, found: Runner, options: dict[str, Any]) -> Runn
 
 def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict[str, Any]) -> None:
     from lmc.backends import open_backend
+    from lmc.runtime.tracing import Trace
     from lmc.summary import seed_line, summary_lines
 
     # Told as a note below.
@@ -96,12 +99,14 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
         profile_path: Path | None = options["profile"]
         if profile_path is not None:
             keywords["profile"] = Profile()
+        path: Path | None = options["trace"]
         started = time.monotonic()
         try:
-            if options["stream"]:
-                results = [_streamed(runner, batch[0], keywords)]
-            else:
-                results = _shown(runner, batch, keywords, options, progress)
+            with contextlib.nullcontext() if path is None else Trace(path):
+                if options["stream"]:
+                    results = [_streamed(runner, batch[0], keywords)]
+                else:
+                    results = _shown(runner, batch, keywords, options, progress)
         finally:
             if profile_path is not None:
                 keywords["profile"].save(profile_path)

@@ -36,6 +36,10 @@ def usage_dict(results: list[RunResult]) -> dict[str, Any]:
     total["held_back_tokens"] = max((u.held_back_tokens for u in usages), default=0)
     firsts = [u.first_token_seconds for u in usages if u.first_token_seconds is not None]
     total["first_token_seconds"] = min(firsts) if firsts else None
+    for name in ("longest_queue_seconds", "longest_gap_seconds"):
+        total[name] = max((getattr(u, name) for u in usages), default=0.0)
+    num_gaps = sum(u.num_gaps for u in usages)
+    total["mean_gap_seconds"] = sum(u.decode_seconds for u in usages) / max(1, num_gaps)
     return total
 
 
@@ -137,6 +141,11 @@ def _rows(total: dict[str, Any], seconds: float) -> list[tuple[str, str]]:
     ]
     if total["first_token_seconds"] is not None:
         rows.append(("first token", f"{total['first_token_seconds']:>7.3f} s"))
+    if total["longest_gap_seconds"]:
+        mean, longest = total["mean_gap_seconds"], total["longest_gap_seconds"]
+        rows.append(("between tokens", f"{mean:>7.3f} s, {longest:.3f} s at most"))
+    if total["longest_queue_seconds"]:
+        rows.append(("queued", f"{total['longest_queue_seconds']:>7.3f} s at most"))
     if seconds > 0:
         rows.append(("speed", f"{output / seconds:>7.1f} tokens per second"))
     return rows

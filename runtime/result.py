@@ -63,7 +63,9 @@ class RunUsage:
     asked when the one before had been answered: what waited for one another.
     `speculated_tokens` were computed ahead of choices: `adopted_tokens` for what came, and
     `wasted_tokens`. `ahead_tokens` are those of them that no call counts as its own: prefixes,
-    and what was in vain.
+    and what was in vain. `longest_queue_seconds` is the most that a call waited for its first
+    step, `longest_gap_seconds` the most between two output tokens of a call. `decode_seconds`
+    are the times from the calls' first tokens to their last, added up, with `num_gaps` between.
     """
 
     calls: int = 0
@@ -82,6 +84,15 @@ class RunUsage:
     ahead_tokens: int = 0
     first_token_seconds: float | None = None
     seconds: float = 0.0
+    longest_queue_seconds: float = 0.0
+    longest_gap_seconds: float = 0.0
+    decode_seconds: float = 0.0
+    num_gaps: int = 0
+
+    @property
+    def mean_gap_seconds(self) -> float:
+        """Mean time between two output tokens of a call."""
+        return self.decode_seconds / max(1, self.num_gaps)
 
     @property
     def computed_tokens(self) -> int:
@@ -114,6 +125,10 @@ def sum_usage(
         chain_steps=chain_steps,
         first_token_seconds=first_token_seconds,
         seconds=seconds,
+        longest_queue_seconds=max((u.queue_seconds for u in listed), default=0.0),
+        decode_seconds=sum(u.decode_seconds for u in listed),
+        num_gaps=sum(max(0, u.output_tokens - 1) for u in listed),
+        longest_gap_seconds=max((u.longest_gap_seconds for u in listed), default=0.0),
     )
 
 

@@ -19,6 +19,7 @@ from lmc.runtime.engine.scheduler import Scheduler
 from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.engine.stats import EngineStats
 from lmc.runtime.engine.step_plan import Extend, StepPlan
+from lmc.runtime.engine.watch import Watch
 
 
 class EngineCore:
@@ -54,6 +55,7 @@ class EngineCore:
             policy=policy,
         )
         self.stats = EngineStats()
+        self.watch = Watch()
         self._live: dict[int, Request] = {}
         self._serial = 0
 
@@ -76,9 +78,10 @@ class EngineCore:
         self._serial += 1
         return self._serial
 
-    def forget(self, request: Request) -> None:
-        """Take note that a request has ended."""
+    def forget(self, request: Request, outcome: object) -> None:
+        """Take note that a request has ended, and how."""
         self._live.pop(id(request), None)
+        self.watch.ended(request, outcome)
 
     # -- what the engine asks for ------------------------------------------------------------
 
@@ -193,6 +196,7 @@ class EngineCore:
             for part in plan.extends:
                 _owner(part.seq).fail(self, error, keep_cache=False)
             return
+        self.watch.stepped(plan, now, len(self.scheduler.running), len(self.scheduler.waiting))
         broken = _broken_parts(plan, logits)
         self.scheduler.commit(plan, failed=broken)
         for part in plan.extends:

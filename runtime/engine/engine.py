@@ -31,6 +31,7 @@ from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
 from lmc.runtime.engine.self_check import check_exactness
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.engine.watch import gauges_of
 from lmc.runtime.exactness import Exactness
 from lmc.runtime.guess import Guess
 from lmc.runtime.reference_names import ServerNames
@@ -267,6 +268,10 @@ class Engine(ServerNames):
         stats.exactness = self.exactness
         return stats
 
+    def metrics_text(self) -> str:
+        """Return totals, gauges and histograms in Prometheus' text format."""
+        return self._ask(self._metrics_text)
+
     def flush_cache(self) -> int:
         """Forget every cached prefix that is neither in use nor pinned; return its tokens."""
         return self._ask(self._core.cache.flush)
@@ -357,6 +362,11 @@ class Engine(ServerNames):
             self._pool.submit(work)
         except RuntimeError:  # the pool is shut down: the engine is closing
             self._discard(lambda: request.fail(self._core, _closed()))
+
+    def _metrics_text(self) -> str:
+        core = self._core
+        stats = core.snapshot()
+        return core.watch.metrics.text(stats, gauges_of(core, self.exactness))
 
     def _unpin(self, pin: int) -> None:
         self._discard(lambda: self._core.cache.unpin(pin))

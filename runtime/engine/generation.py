@@ -83,7 +83,6 @@ class Generation(Request):
         self._num_told = 0
         self._num_forced = 0
         self._num_steps = 0
-        self._first_token_at: float | None = None
         self._reason: FinishReason | None = None
         self._matched_stop: str | int | None = None
         self._bitmask: NDArray[np.int32] | None = None
@@ -182,8 +181,7 @@ class Generation(Request):
 
     def _append(self, token_id: int) -> None:
         """Add an output token, and end the call if it completes something."""
-        if self._first_token_at is None:
-            self._first_token_at = time.perf_counter()
+        self.note_token()
         self._output.append(token_id)
         self._penalties.count(token_id)
         if self._seq is not None:
@@ -288,8 +286,10 @@ class Generation(Request):
             forced_tokens=self._num_forced,
             decode_steps=self._num_steps,
             queue_seconds=self.since_submission(self.started_at),
-            first_token_seconds=self.since_submission(self._first_token_at),
+            first_token_seconds=self.since_submission(self.first_token_at),
             total_seconds=self.since_submission(time.perf_counter()),
+            decode_seconds=sum(self.gaps),
+            longest_gap_seconds=max(self.gaps, default=0.0),
         )
 
     # -- sequence --------------------------------------------------------------------------

@@ -40,15 +40,16 @@ class Core(Protocol):
         """Return the next place in the order of arrival."""
         ...
 
-    def forget(self, request: "Request") -> None:
-        """Take note that a request has ended."""
+    def forget(self, request: "Request", outcome: object) -> None:
+        """Take note that a request has ended, and how."""
         ...
 
 
 class Request(ABC):
     """Base of the three kinds of calls: owns sequences, ends in exactly one `on_done`.
 
-    `guess` is set where nobody has made the call yet.
+    `guess` is set where nobody has made the call yet. `gaps` are the seconds between output
+    tokens, in order.
     """
 
     def __init__(self, on_done: Callable[[Any], None]) -> None:
@@ -58,6 +59,10 @@ class Request(ABC):
         self.is_done = False
         self.submitted_at = time.perf_counter()
         self.started_at: float | None = None
+        self.first_token_at: float | None = None
+        self.gaps: list[float] = []
+        self.ended_at = 0.0
+        self._last_token_at = 0.0
 
     @abstractmethod
     def start(self, core: Core) -> None:
@@ -78,6 +83,15 @@ class Request(ABC):
         """Remember when the first step for this request began."""
         if self.started_at is None:
             self.started_at = now
+
+    def note_token(self) -> None:
+        """Remember when an output token, or the first row of a score, came."""
+        now = time.perf_counter()
+        if self.first_token_at is None:
+            self.first_token_at = now
+        else:
+            self.gaps.append(now - self._last_token_at)
+        self._last_token_at = now
 
     def since_submission(self, moment: float | None) -> float:
         """Return the seconds from submission to `moment`; 0 for a moment that never came."""
@@ -104,9 +118,10 @@ class Request(ABC):
 
     def _close(self, core: Core, outcome: object, *, keep_cache: bool) -> None:
         self.is_done = True
+        self.ended_at = time.perf_counter()
         for seq in self.sequences:
             core.end(seq, keep_cache=keep_cache)
-        core.forget(self)
+        core.forget(self, outcome)
         try:
             self._on_done(outcome)
         except Exception:

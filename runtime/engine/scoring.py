@@ -74,7 +74,6 @@ class Scoring(Request):
         self._num_open = 0
         self._num_steps = 0
         self._computed_len = 0
-        self._first_token_at: float | None = None
         for option in call.options:
             for index, token_id in enumerate(option):
                 self._wanted.setdefault(option[:index], set()).add(token_id)
@@ -95,8 +94,8 @@ class Scoring(Request):
 
     def on_logits(self, core: Core, seq: Sequence, position: int, rows: LogitRows) -> None:
         """Read off the probabilities of the options' tokens."""
-        if self._first_token_at is None:
-            self._first_token_at = time.perf_counter()
+        if self.first_token_at is None:
+            self.note_token()
         self._num_steps += 1
         tokens = self._branches[seq.serial].tokens
         for offset, row in enumerate(rows):
@@ -148,6 +147,6 @@ class Scoring(Request):
             cached_tokens=max(0, prompt_len - self._computed_len),
             decode_steps=self._num_steps,
             queue_seconds=self.since_submission(self.started_at),
-            first_token_seconds=self.since_submission(self._first_token_at),
+            first_token_seconds=self.since_submission(self.first_token_at),
             total_seconds=self.since_submission(time.perf_counter()),
         )

@@ -21,6 +21,7 @@ from lmc.runtime.executor.speculation import Speculator
 from lmc.runtime.executor.switches import ALL, Switches
 from lmc.runtime.origins import Origin
 from lmc.runtime.prompt_state import Lineage
+from lmc.runtime.tracing import Trace, active_trace, call_events
 
 if TYPE_CHECKING:
     from lmc.runtime.executor.task import Task
@@ -255,6 +256,9 @@ class Run:
         """
         number = next(self._numbers)
         self._open[number] = HOST if is_host else None
+        trace = active_trace() if site is not None else None
+        if trace is not None:
+            on_answer = self._traced(trace, site or "", on_answer)
         if order is not None:
             self._orders[number] = order
         if site is not None:
@@ -270,6 +274,18 @@ class Run:
             return
         if number in self._open and not is_host:
             self._open[number] = ticket
+
+    def _traced(
+        self, trace: Trace, site: str, on_answer: Callable[[Any], None]
+    ) -> Callable[[Any], None]:
+        """Return what takes an answer and puts its call into a trace."""
+        asked = time.perf_counter()
+
+        def answered(result: Any) -> None:
+            trace.add(call_events, site, self.number, self.program, asked, time.perf_counter())
+            on_answer(result)
+
+        return answered
 
     def _text(self, on_text: Callable[[str], None], piece: str) -> None:
         self.loop.post(partial(self._deliver, on_text, piece))

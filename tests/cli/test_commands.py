@@ -137,6 +137,17 @@ def test_other_ways_give_the_same(lmc, how):
     assert first == second
 
 
+def test_a_trace_is_written_beside_the_run(lmc, write, tmp_path):
+    path = tmp_path / "run.json"
+    told = lmc("run", write("echo.py", ECHO), "--model", "oracle", "--trace", str(path))
+    assert told.code == 0
+    names = [event["name"] for event in json.loads(path.read_text())["traceEvents"]]
+    assert len([name for name in names if name.startswith("word@echo.py:")]) == 2, "b and e"
+    refused = lmc("run", write("echo.py", ECHO), "--model", "oracle", "--trace", str(tmp_path))
+    assert refused.code == 2
+    assert "give --trace a file's name" in refused.err
+
+
 def test_batches_keep_their_order(lmc, write):
     path = write("echo.py", ECHO)
     rows = Path("rows.jsonl")
