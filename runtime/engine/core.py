@@ -100,13 +100,13 @@ class EngineCore:
         if not request.is_done:
             self._guarded(request, lambda: request.start(self))
 
-    def read_kv(self, token_ids: TokenArray, start: int) -> bytes:
+    def read_kv(self, token_ids: TokenArray, start: int, namespace: str = "") -> bytes:
         """Return the KV of a cached prefix from `start` on.
 
         Raises:
             EngineError: a part of the prefix is not cached.
         """
-        handle, slots = self.cache.match_and_lock(token_ids)
+        handle, slots = self.cache.match_and_lock(token_ids, namespace)
         try:
             if handle.length == self.cache.whole(len(token_ids)) < len(token_ids):
                 raise EngineError(
@@ -119,13 +119,15 @@ class EngineCore:
         finally:
             self.cache.release(handle)
 
-    def place_kv(self, token_ids: TokenArray, start: int, data: memoryview) -> None:
+    def place_kv(
+        self, token_ids: TokenArray, start: int, data: memoryview, namespace: str = ""
+    ) -> None:
         """Put the KV of a prefix from `start` on into the cache.
 
         Where that cannot be (the tokens before are not cached, or there is no room) nothing is
         done: the prefix is computed when it is needed.
         """
-        handle, slots = self.cache.match_and_lock(token_ids)
+        handle, slots = self.cache.match_and_lock(token_ids, namespace)
         have = handle.length
         count = self.cache.whole(len(token_ids)) - have
         own = self.cache.alloc(count) if have >= start else None

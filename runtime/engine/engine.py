@@ -14,6 +14,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from types import TracebackType
 from typing import TypeVar
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from lmc.runtime.constraint.cache import ConstraintCache
 from lmc.runtime.engine.core import EngineCore
 from lmc.runtime.engine.generation import CompiledConstraint, Generation
 from lmc.runtime.engine.model_runner import CausalModel, default_num_slots
+from lmc.runtime.engine.namespace import InNamespace, check_namespace
 from lmc.runtime.engine.policy import CacheKind, EvictionKind, OrderKind, Policy
 from lmc.runtime.engine.prefilling import Prefilling
 from lmc.runtime.engine.request import Request
@@ -105,6 +107,7 @@ class Engine(ServerNames):
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lmc-constraint")
         self._inbox: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
+        self._namespaces: WeakValueDictionary[str, InNamespace] = WeakValueDictionary()
         self._is_closing = False
         self._has_stopped = False
         self._exactness: Future[Exactness] = Future()
@@ -128,8 +131,12 @@ class Engine(ServerNames):
         on_text: OnText | None = None,
         *,
         guess: Guess | None = None,
+        namespace: str = "",
     ) -> CallTicket:
-        """Start a generation; a `guess` is served when there is room, until it is adopted."""
+        """Start a generation; a `guess` is served when there is room, until it is adopted.
+
+        This and every other call shares cached tokens with those of its `namespace` only.
+        """
         try:
             request = Generation(
                 call,
@@ -141,6 +148,7 @@ class Engine(ServerNames):
             )
         except EngineError as error:
             return self._refuse(on_done, error)
+        request.namespace = check_namespace(namespace)
         self._note_guess(request, guess)
         if call.constraint is None and not call.params.stop_regex:
             return self._submit(request)
@@ -148,7 +156,7 @@ class Engine(ServerNames):
         self._prepare(request)
         return ticket
 
-    def submit_score(self, call: ScoreCall, on_done: OnScore) -> CallTicket:
+    def submit_score(self, call: ScoreCall, on_done: OnScore, *, namespace: str = "") -> CallTicket:
         """Start scoring options."""
         try:
             request = Scoring(
@@ -159,22 +167,33 @@ class Engine(ServerNames):
             )
         except EngineError as error:
             return self._refuse(on_done, error)
+        request.namespace = check_namespace(namespace)
         return self._submit(request)
 
     def submit_prefill(
-        self, context: tuple[int, ...], on_done: OnPrefill, *, guess: Guess | None = None
+        self,
+        context: tuple[int, ...],
+        on_done: OnPrefill,
+        *,
+        guess: Guess | None = None,
+        namespace: str = "",
     ) -> CallTicket:
         """Compute a prefix so that later calls find it, and pin it.
 
         That of a `guess` is computed when there is room, not pinned, and given when adopted.
         """
-        return self._prefill(context, on_done, guess=guess)
+        return self._prefill(context, on_done, guess=guess, namespace=namespace)
 
     def submit_hinted_prefill(
-        self, hint: CallHint, context: tuple[int, ...], on_done: OnPrefill
+        self,
+        hint: CallHint,
+        context: tuple[int, ...],
+        on_done: OnPrefill,
+        *,
+        namespace: str = "",
     ) -> CallTicket:
         """As `submit_prefill`, for a run that alone needs the prefix."""
-        return self._prefill(context, on_done, hint=hint)
+        return self._prefill(context, on_done, hint=hint, namespace=namespace)
 
     def _prefill(
         self,
@@ -183,6 +202,7 @@ class Engine(ServerNames):
         *,
         guess: Guess | None = None,
         hint: CallHint | None = None,
+        namespace: str,
     ) -> CallTicket:
         try:
             request = Prefilling(
@@ -190,8 +210,23 @@ class Engine(ServerNames):
             )
         except EngineError as error:
             return self._refuse(on_done, error)
+        request.namespace = check_namespace(namespace)
         self._note_guess(request, guess)
         return self._submit(request)
+
+    def in_namespace(self, namespace: str) -> InNamespace:
+        """Return this engine as one namespace sees it: a backend for runs of one tenant.
+
+        The same object for the same name, as long as somebody has it.
+
+        Raises:
+            UsageError: the name is no text, or longer than 256 characters.
+        """
+        with self._wake:
+            view = self._namespaces.get(check_namespace(namespace))
+            if view is None:
+                view = self._namespaces[namespace] = InNamespace(self, namespace)
+            return view
 
     def _note_guess(self, request: Request, guess: Guess | None) -> None:
         """Have the engine look again when a guess is adopted."""
@@ -226,17 +261,23 @@ class Engine(ServerNames):
         """Size of one token's KV."""
         return self._core.runner.kv_bytes_per_token
 
-    def read_kv(self, context: tuple[int, ...], start: int) -> bytes:
+    def read_kv(self, context: tuple[int, ...], start: int, *, namespace: str = "") -> bytes:
         """Return the KV of a pinned prefix from token `start` on.
 
         Raises:
             EngineError: it is not cached.
         """
         token_ids = np.array(context, dtype=np.int32)
-        return self._ask(lambda: self._core.read_kv(token_ids, start))
+        return self._ask(lambda: self._core.read_kv(token_ids, start, namespace))
 
     def submit_loaded(
-        self, context: tuple[int, ...], start: int, data: memoryview, on_done: OnPrefill
+        self,
+        context: tuple[int, ...],
+        start: int,
+        data: memoryview,
+        on_done: OnPrefill,
+        *,
+        namespace: str = "",
     ) -> CallTicket:
         """As `submit_prefill`, with the KV from token `start` on, as `read_kv` gave it.
 
@@ -248,8 +289,8 @@ class Engine(ServerNames):
         if len(data) != (len(context) - start) * self.kv_bytes_per_token:
             raise EngineError(f"the KV of {len(context) - start} tokens has {len(data)} bytes")
         token_ids = np.array(context, dtype=np.int32)
-        self._post(lambda: self._core.place_kv(token_ids, start, data))
-        return self.submit_prefill(context, on_done)
+        self._post(lambda: self._core.place_kv(token_ids, start, data, namespace))
+        return self.submit_prefill(context, on_done, namespace=namespace)
 
     def end_run(self, run: int) -> None:
         """Take note that a run (CallHint.run) asks nothing more; what it kept may go."""

@@ -310,6 +310,7 @@ class Generation(Request):
             guess=self.guess,
             hint=self.call.hint,
             context_len=len(self._context),
+            namespace=self.namespace,
         )
         self.sequences.append(seq)
         self._set_goal(seq)

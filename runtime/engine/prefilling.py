@@ -66,6 +66,7 @@ class Prefilling(Request):
             owner=self,
             guess=self.guess,
             hint=self._hint,
+            namespace=self.namespace,
         )
         self.sequences.append(seq)
         core.add(seq)

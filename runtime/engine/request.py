@@ -48,13 +48,14 @@ class Core(Protocol):
 class Request(ABC):
     """Base of the three kinds of calls: owns sequences, ends in exactly one `on_done`.
 
-    `guess` is set where nobody has made the call yet. `gaps` are the seconds between output
-    tokens, in order.
+    `guess` is set where nobody has made the call yet; `namespace` tells with which cached
+    tokens the call may share. `gaps` are the seconds between output tokens, in order.
     """
 
     def __init__(self, on_done: Callable[[Any], None]) -> None:
         self._on_done = on_done
         self.guess: Guess | None = None
+        self.namespace = ""
         self.sequences: list[Sequence] = []
         self.is_done = False
         self.submitted_at = time.perf_counter()

@@ -123,6 +123,7 @@ class Scoring(Request):
             owner=self,
             hint=self.call.hint,
             context_len=len(self._context),
+            namespace=self.namespace,
         )
 
     def _deliver(self, core: Core) -> None:

@@ -1,6 +1,7 @@
 """Prologues: constant prefixes that are computed once per process and backend, and pinned."""
 
 import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
@@ -143,7 +144,9 @@ def prologues_of(backend: Backend) -> PrologueStore:
     """Return the prologues of a backend."""
     with _stores_lock:
         if backend not in _stores:
-            _stores[backend] = PrologueStore()
+            store = _stores[backend] = PrologueStore()
+            # A namespace of an engine may end long before the engine that has its pins.
+            weakref.finalize(backend, store.release_all).atexit = False
         return _stores[backend]
 
 
