@@ -7,14 +7,16 @@ partly filled belongs to its request alone.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmc.runtime.cache.events import CacheStats, CacheTotals, EventLog
 from lmc.runtime.cache.page_pool import Owner, PageOwnershipError, PagePool
 from lmc.runtime.cache.radix_node import RadixNode
 from lmc.runtime.cache.radix_tree import RadixTree
+from lmc.runtime.cache.shadow import ShadowTokens
 
 TokenArray = NDArray[np.int32]
 SlotArray = NDArray[np.int32]
@@ -38,13 +40,26 @@ class PrefixCache:
         is_shared: whether prefixes are kept and found at all; without it the tree stays
             empty and every request holds slots of its own.
         page_size: tokens of a page, of which only whole ones are shared.
+        max_events: cache events that wait to be taken at the most; 0 makes none.
+        is_debug: whether slots remember their tokens and are compared with them (ShadowTokens).
     """
 
-    def __init__(self, num_slots: int, *, is_shared: bool = True, page_size: int = 1) -> None:
+    def __init__(
+        self,
+        num_slots: int,
+        *,
+        is_shared: bool = True,
+        page_size: int = 1,
+        max_events: int = 0,
+        is_debug: bool = False,
+    ) -> None:
         self.pool = PagePool(num_slots, page_size)
         self.tree = RadixTree(page_size)
         self.page_size = page_size
         self.is_shared = is_shared
+        self.totals = CacheTotals()
+        self.events = EventLog(self.tree, max_events) if max_events else None
+        self.shadow = ShadowTokens(self.num_slots) if is_debug else None
         self._pins: dict[int, CacheHandle] = {}
         self._lasting: set[int] = set()
         self._next_pin = 0
@@ -108,7 +123,25 @@ class PrefixCache:
         """Lock the longest cached prefix; return its handle and its slots."""
         node, length = self.tree.match(token_ids, namespace)
         self.tree.lock(node)
-        return CacheHandle(node, length, namespace), self.tree.path_slots(node)
+        slots = self.tree.path_slots(node)
+        if self.shadow is not None:
+            self.shadow.verify(slots, token_ids[:length], namespace)
+        return CacheHandle(node, length, namespace), slots
+
+    def wrote(self, handle: CacheHandle, token_ids: TokenArray, row: SlotArray, start: int) -> None:
+        """Take note that the KV of `token_ids[start:]` was computed into `row`.
+
+        Raises:
+            ShadowError: in debug mode, `row` did not hold the tokens before them.
+        """
+        if self.shadow is not None:
+            self.shadow.write(row, start, token_ids, handle.namespace)
+
+    def note_start(self, handle: CacheHandle, wanted: int) -> None:
+        """Count a sequence that starts with `handle` and wanted so many tokens."""
+        self.totals.starts += 1
+        self.totals.hit_tokens += handle.length
+        self.totals.missed_tokens += wanted - handle.length
 
     def alloc(self, count: int) -> SlotArray | None:
         """Give pages of at least `count` slots to a request, evicting as needed.
@@ -120,7 +153,9 @@ class PrefixCache:
         if missing > self.tree.evictable_len:
             return None
         if missing > 0:
-            self.pool.free(self.tree.evict(missing), owner=Owner.TREE)
+            slots = self.tree.evict(missing)
+            self.totals.evicted_tokens += len(slots)
+            self._give_back(slots, Owner.TREE)
         return self.pool.alloc(count)
 
     def insert(self, handle: CacheHandle, token_ids: TokenArray, row: SlotArray) -> CacheHandle:
@@ -135,6 +170,8 @@ class PrefixCache:
         end, namespace = self.whole(len(token_ids)), handle.namespace
         if end == handle.length or not self.is_shared:
             return handle
+        if self.shadow is not None:
+            self.shadow.verify(row[:end], token_ids[:end], namespace)
         node, existing, slots = self.tree.insert(
             token_ids[:end],
             row[:end],
@@ -144,8 +181,9 @@ class PrefixCache:
         )
         self.tree.lock(node)
         self.pool.adopt(row[existing:end])
+        self.totals.stored_tokens += end - existing
         if existing > handle.length:
-            self.pool.free(row[handle.length : existing].copy(), owner=Owner.REQUEST)
+            self._give_back(row[handle.length : existing].copy(), Owner.REQUEST)
             row[handle.length : end] = slots
         self.release(handle)
         return CacheHandle(node, end, namespace)
@@ -158,7 +196,12 @@ class PrefixCache:
 
     def free(self, slots: SlotArray) -> None:
         """Take back a request's own slots, all of them behind what it has in the tree."""
-        self.pool.free(slots, owner=Owner.REQUEST)
+        self._give_back(slots, Owner.REQUEST)
+
+    def _give_back(self, slots: SlotArray, owner: Owner) -> None:
+        self.pool.free(slots, owner=owner)
+        if self.shadow is not None:
+            self.shadow.forget(slots)
 
     def pin(self, handle: CacheHandle, *, is_lasting: bool = False) -> int:
         """Keep a locked path until `unpin`; return the pin's number. Takes the handle over.
@@ -189,21 +232,49 @@ class PrefixCache:
 
     def flush(self) -> int:
         """Drop every unlocked token; return how many."""
+        if self.events is not None:
+            self.events.is_flushing = True
         slots = self.tree.evict(self.tree.evictable_len)
-        self.pool.free(slots, owner=Owner.TREE)
+        if self.events is not None:
+            self.events.is_flushing = False
+        self._give_back(slots, Owner.TREE)
+        self.totals.flushed_tokens += len(slots)
         return len(slots)
+
+    def stats(self) -> CacheStats:
+        """Return what is held, and the totals; the cost grows with the pages of the pool."""
+        tree, pool = self.tree, self.pool
+        return CacheStats(
+            num_slots=self.num_slots,
+            free=pool.num_free,
+            cached=len(tree),
+            locked=tree.protected_len,
+            held=tree.held_len,
+            private=pool.num_owned(Owner.REQUEST),
+            nodes=tree.num_nodes,
+            pins=self.num_pins,
+            namespaces=dict(tree.namespaces),
+            **asdict(self.totals),
+        )
 
     def check(self, private: Iterable[SlotArray] = ()) -> None:
         """Verify tree, pool and ownership; `private` are the slots of live requests.
 
+        In debug mode also what the slots of the tree hold.
+
         Raises:
-            AssertionError, PageOwnershipError: something is owned twice, or by nobody.
+            AssertionError, PageOwnershipError, ShadowError: something is owned twice, or by
+                nobody, or holds other tokens.
         """
         self.tree.check()
         self.pool.check()
         for node in self.tree.nodes():
             if (self.pool.owners(node.slots) != Owner.TREE).any():
                 raise PageOwnershipError("the tree names a slot that is not its own")
+            if self.shadow is not None:
+                parent = node.parent
+                before = parent.slots if parent is not None and len(parent) else None
+                self.shadow.verify(node.slots, node.key, node.namespace, before)
         if self.pool.num_owned(Owner.TREE) != len(self.tree):
             raise PageOwnershipError("the tree owns slots that it does not name")
         pages = [self.pool.pages_of(slots) for slots in private]

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lmc.errors import Cancelled, EngineError
-from lmc.runtime.cache.prefix_cache import PrefixCache, TokenArray
+from lmc.runtime.cache.prefix_cache import PrefixCache, SlotArray, TokenArray
 from lmc.runtime.engine.generation import count_usage
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
 from lmc.runtime.engine.policy import Policy
@@ -32,6 +32,8 @@ class EngineCore:
         max_running: sequences that run at once.
         policy: what is kept, served and forgotten first.
         page_size: tokens of a page of KV memory.
+        max_events: cache events that wait to be taken at the most; 0 makes none.
+        is_debug: whether everything is verified after every step.
     """
 
     def __init__(
@@ -43,10 +45,19 @@ class EngineCore:
         max_running: int,
         policy: Policy | None = None,
         page_size: int = 1,
+        max_events: int = 0,
+        is_debug: bool = False,
     ) -> None:
         policy = policy or Policy()
         self.runner = ModelRunner(model, num_slots=num_slots, max_running=max_running)
-        self.cache = PrefixCache(num_slots, is_shared=policy.cache == "radix", page_size=page_size)
+        self.cache = PrefixCache(
+            num_slots,
+            is_shared=policy.cache == "radix",
+            page_size=page_size,
+            max_events=max_events,
+            is_debug=is_debug,
+        )
+        self._is_debug = is_debug
         self.scheduler = Scheduler(
             self.cache,
             self.runner.page_table,
@@ -134,6 +145,7 @@ class EngineCore:
         if own is not None and count:
             self.runner.write_kv(own, data, have - start)
             row = np.concatenate([slots, own])
+            self.cache.wrote(handle, token_ids[: len(row)], row, have)
             handle = self.cache.insert(handle, token_ids[: len(row)], row)
         self.cache.release(handle)
 
@@ -161,20 +173,26 @@ class EngineCore:
             self._computed(seq)
         if plan is not None:
             self._run(plan, begun)
+        if self._is_debug:
+            self.check()
         self.stats.busy_seconds += time.perf_counter() - begun
 
     def check(self) -> None:
-        """Verify that every slot has exactly one owner.
+        """Verify that every slot has exactly one owner; in debug mode also what it holds.
 
         Raises:
             AssertionError, PageOwnershipError: one has none, or two.
+            ShadowError: one holds other tokens than it is used for.
         """
         rows = self.runner.page_table
-        self.cache.check(
-            rows[seq.row, seq.handle.length : seq.alloc_len]
-            for seq in (*self.scheduler.running, *self.scheduler.guesses.running)
-            if seq.handle is not None
-        )
+        private: list[SlotArray] = []
+        for seq in (*self.scheduler.running, *self.scheduler.guesses.running):
+            assert seq.handle is not None, "a running sequence has a handle"
+            row, length = rows[seq.row], seq.cached_len
+            private.append(row[seq.handle.length : seq.alloc_len])
+            if self.cache.shadow is not None:
+                self.cache.shadow.verify(row[:length], seq.token_ids[:length], seq.namespace)
+        self.cache.check(private)
 
     def _settle_guesses(self) -> None:
         """End the guesses that were dropped; count the answers of those that were adopted."""

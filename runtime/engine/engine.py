@@ -7,6 +7,7 @@ served meanwhile. Every call ends in exactly one `on_done`, also when the engine
 
 import atexit
 import logging
+import os
 import threading
 import weakref
 from collections import deque
@@ -21,6 +22,7 @@ import numpy as np
 from lmc.errors import Cancelled, EngineError
 from lmc.ir.calls import CallHint, Constraint, GenCall, ScoreCall
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
+from lmc.runtime.cache.events import CacheEvent, CacheStats
 from lmc.runtime.constraint.cache import ConstraintCache
 from lmc.runtime.engine.core import EngineCore
 from lmc.runtime.engine.generation import CompiledConstraint, Generation
@@ -66,6 +68,10 @@ class Engine(ServerNames):
         max_running: sequences that run at once.
         page_size: tokens of a page of KV memory; calls share whole pages. What makes no whole
             page of `num_slots` is left out.
+        cache_events: changes of what is cached that wait for `take_cache_events` at the most;
+            of more the oldest are lost. 0 notes none.
+        debug: verify after every step that each slot of KV memory has one owner and holds the
+            tokens it is used for; by default as the environment's LMC_DEBUG says ("1"). Slow.
         threads: threads of the forward pass; by default whatever torch is set to.
         reuse_constraints: calls with the same constraint share its compiled form; False
             compiles it for each call, to measure what that is worth.
@@ -84,6 +90,8 @@ class Engine(ServerNames):
         token_budget: int = 512,
         max_running: int = 64,
         page_size: int = 1,
+        cache_events: int = 0,
+        debug: bool | None = None,
         threads: int | None = None,
         cache: CacheKind = "radix",
         order: OrderKind = "plan",
@@ -102,6 +110,8 @@ class Engine(ServerNames):
             max_running=max_running,
             policy=policy,
             page_size=page_size,
+            max_events=cache_events,
+            is_debug=os.environ.get("LMC_DEBUG") == "1" if debug is None else debug,
         )
         self._compile = _make_compiler(target, reuse=reuse_constraints)
         self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lmc-constraint")
@@ -313,12 +323,27 @@ class Engine(ServerNames):
         """Return totals, gauges and histograms in Prometheus' text format."""
         return self._ask(self._metrics_text)
 
+    def cache_stats(self) -> CacheStats:
+        """Return what the prefix cache holds and has done; waits for the step that is running."""
+        return self._ask(self._core.cache.stats)
+
+    def take_cache_events(self) -> list[CacheEvent]:
+        """Return what has changed in the prefix cache since the last time, oldest first.
+
+        Nothing but with the option `cache_events`.
+        """
+        events = self._core.cache.events
+        return [] if events is None else self._ask(events.take)
+
     def flush_cache(self) -> int:
         """Forget every cached prefix that is neither in use nor pinned; return its tokens."""
         return self._ask(self._core.cache.flush)
 
     def check(self) -> None:
-        """Verify that every slot of the KV memory has exactly one owner."""
+        """Verify that every slot of the KV memory has exactly one owner.
+
+        With the option `debug` also that it holds the tokens it is used for.
+        """
         self._ask(self._core.check)
 
     def close(self) -> None:

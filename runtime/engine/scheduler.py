@@ -182,6 +182,9 @@ class Scheduler:
                 continue
             seq = part.seq
             seq.cached_len = part.end
+            assert seq.handle is not None, "a running sequence has a handle"
+            row = self.page_table[seq.row]
+            self.cache.wrote(seq.handle, seq.token_ids[: part.end], row, part.start)
             if part.start < seq.prefill_len and not seq.is_guess:
                 self._share(seq)
 
@@ -296,6 +299,7 @@ class Scheduler:
     def _place(self, seq: Sequence, handle: CacheHandle, slots: IntArray) -> None:
         """Give a sequence that starts a row, with the slots of its cached prefix in it."""
         seq.state = SequenceState.RUNNING
+        self.cache.note_start(handle, min(seq.goal_len, seq.logits_from))
         seq.handle, seq.row = handle, heapq.heappop(self._free_rows)
         self.page_table[seq.row, : handle.length] = slots
         seq.cached_len = seq.alloc_len = seq.started_len = handle.length

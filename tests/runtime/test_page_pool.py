@@ -78,3 +78,32 @@ def test_counts_by_owner_always_add_up():
 def test_a_pool_needs_a_slot():
     with pytest.raises(ValueError, match="at least one"):
         PagePool(0)
+
+
+def test_pages_are_handed_out_whole_and_come_back_by_their_first_slots():
+    pool = PagePool(19, page_size=4)
+    assert pool.num_slots == pool.num_free == 16
+    assert pool.alloc(5).tolist() == [*range(8)]
+    pool.free(slots(4, 5), owner=Owner.REQUEST)
+    assert (pool.num_free, pool.num_owned(Owner.REQUEST)) == (12, 4)
+    assert pool.alloc(1).tolist() == [4, 5, 6, 7]
+    pool.check()
+
+
+@pytest.mark.parametrize(
+    ("action", "words"),
+    [
+        (lambda pool: pool.free(slots(1, 2, 3), owner=Owner.REQUEST), "no pages in order"),
+        (lambda pool: pool.free(slots(0, 1, 2, 3, 8), owner=Owner.REQUEST), "slot 8 belongs"),
+        (lambda pool: pool.free(slots(0, 1, 2, 3, 0), owner=Owner.REQUEST), "twice"),
+        (lambda pool: pool.free(slots(0, 1, 3, 2), owner=Owner.REQUEST), "no pages in order"),
+        (lambda pool: pool.adopt(slots(0, 1)), "whole pages only"),
+    ],
+)
+def test_wrong_pages_are_refused(action, words):
+    pool = PagePool(16, page_size=4)
+    pool.alloc(8)
+    with pytest.raises(PageOwnershipError, match=words):
+        action(pool)
+    assert pool.num_free == 8
+    pool.check()

@@ -1,23 +1,8 @@
-"""RadixTree and PrefixCache: small cases by hand, and both against a naive model.
-
-The naive model keeps one entry per cached token, named by the whole prefix that ends with it.
-Locks and times are per token, and eviction removes one token at a time: the unlocked token
-without a successor that was used longest ago.
-"""
-
-import random
+"""RadixTree and PrefixCache: small cases by hand (test_cache_model.py has the random ones)."""
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    invariant,
-    precondition,
-    rule,
-)
+from cache_world import Holder
 
 from lmc.runtime.cache.page_pool import Owner, PageOwnershipError
 from lmc.runtime.cache.prefix_cache import PrefixCache
@@ -27,42 +12,6 @@ from lmc.runtime.cache.radix_tree import RadixTree, common_len
 def ids(text):
     """Return a word as token ids."""
     return np.frombuffer(text.encode(), dtype=np.uint8).astype(np.int32)
-
-
-class Holder:
-    """A request of the tests: its tokens, its row, and how much of it is computed."""
-
-    def __init__(self, cache, tokens, limit=None):
-        self.cache, self.tokens = cache, tokens
-        self.row = np.full(len(tokens) + 1, -1, dtype=np.int32)
-        self.handle, slots = cache.match_and_lock(tokens[:limit])
-        self.row[: len(slots)] = slots
-        self.done = self.handle.length
-
-    def compute(self, count):
-        """Take slots for the next tokens; False when there are none."""
-        count = min(count, len(self.tokens) - self.done)
-        slots = self.cache.alloc(count)
-        if slots is None:
-            return False
-        self.row[self.done : self.done + count] = slots
-        self.done += count
-        return True
-
-    def share(self):
-        """Put what is computed into the tree."""
-        self.handle = self.cache.insert(self.handle, self.tokens[: self.done], self.row)
-
-    @property
-    def own(self):
-        """Slots that belong to the request."""
-        return self.row[self.handle.length : self.done]
-
-    def end(self):
-        """Give everything back."""
-        self.cache.free(self.own.copy())
-        self.cache.release(self.handle)
-        self.done = self.handle.length
 
 
 def fill(cache, text):
@@ -216,234 +165,50 @@ def test_nodes_stay_in_proportion_to_the_cached_tokens():
     assert len(cache.tree._heap) <= len(nodes)
 
 
-class Naive:
-    """Cached tokens, each by the prefix that ends with it: [slot, time, locks]."""
-
-    def __init__(self):
-        self.entries, self.clock = {}, 0
-
-    def path(self, tokens):
-        """Return the cached prefixes of `tokens`, shortest first."""
-        found = []
-        for size in range(1, len(tokens) + 1):
-            if tuple(tokens[:size]) not in self.entries:
-                break
-            found.append(tuple(tokens[:size]))
-        return found
-
-    def touch(self, prefixes):
-        self.clock += 1
-        for prefix in prefixes:
-            self.entries[prefix][1] = self.clock
-
-    def lock(self, prefix, by):
-        for size in range(1, len(prefix) + 1):
-            self.entries[prefix[:size]][2] += by
-
-    def evict(self, count):
-        """Remove tokens one by one; return their slots."""
-        gone = []
-        while len(gone) < count:
-            inner = {prefix[:-1] for prefix in self.entries}
-            free = [p for p, e in self.entries.items() if p not in inner and e[2] == 0]
-            if not free:
-                break
-            oldest = min(free, key=lambda prefix: self.entries[prefix][1])
-            gone.append(self.entries.pop(oldest)[0])
-        return gone
-
-    def evictable(self):
-        return sum(entry[2] == 0 for entry in self.entries.values())
+def test_with_pages_only_whole_ones_are_shared():
+    cache = PrefixCache(32, page_size=4)
+    first = fill(cache, "abcdefghij")
+    assert cache.match_len(ids("abcdefghij")) == 8
+    assert cache.match_len(ids("abcdefg")) == 4
+    assert cache.match_len(ids("abcxefgh")) == 0
+    other = Holder(cache, ids("abcdefxxyy"))
+    assert other.handle.length == 4
+    assert other.row[:4].tolist() == first.row[:4].tolist()
+    assert other.compute(3)
+    assert cache.pool.num_owned(Owner.REQUEST) == 4
+    assert other.compute(1)
+    assert cache.pool.num_owned(Owner.REQUEST) == 4, "the page had a slot left"
+    other.share()
+    assert other.handle.length == 8
+    other.end()
+    cache.check()
+    assert cache.pool.num_free == 32 - 12
 
 
-SLOTS = 14
+def test_eviction_drops_whole_pages():
+    cache = PrefixCache(16, page_size=4)
+    fill(cache, "abcdefghijkl")
+    assert cache.alloc(5) is not None
+    assert cache.match_len(ids("abcdefghijkl")) == 8
 
 
-class World:
-    """A cache and its naive model, driven side by side; every step compares them."""
-
-    def __init__(self):
-        self.cache, self.naive = PrefixCache(SLOTS), Naive()
-        self.live, self.pins = [], []
-
-    def start(self, text, is_short):
-        tokens = ids(text)
-        limit = len(tokens) - 1 if is_short else len(tokens)
-        holder = Holder(self.cache, tokens, limit)
-        path = self.naive.path(tokens[:limit].tolist())
-        assert holder.row[: holder.handle.length].tolist() == self.slots(path)
-        self.naive.touch(path)
-        self.naive.lock(path[-1] if path else (), 1)
-        self.live.append(holder)
-
-    def compute(self, holder, count):
-        count = min(count, len(holder.tokens) - holder.done)
-        missing = count - self.cache.pool.num_free
-        can = missing <= self.naive.evictable()
-        assert holder.compute(count) == can
-        if can and missing > 0:
-            assert len(self.naive.evict(missing)) == missing
-
-    def share(self, holder):
-        was, own = holder.handle.length, holder.row.copy()
-        tokens = holder.tokens[: holder.done].tolist()
-        holder.share()
-        if was == holder.done:
-            return
-        for size in range(len(self.naive.path(tokens)) + 1, len(tokens) + 1):
-            self.naive.entries[tuple(tokens[:size])] = [int(own[size - 1]), 0, 0]
-        path = self.naive.path(tokens)
-        self.naive.touch(path)
-        self.naive.lock(tuple(tokens), 1)
-        self.naive.lock(tuple(tokens[:was]), -1)
-        assert holder.row[: holder.done].tolist() == self.slots(path)
-
-    def end(self, holder):
-        self.live.remove(holder)
-        self.naive.lock(self.locked(holder), -1)
-        holder.end()
-
-    def pin(self, holder):
-        self.live.remove(holder)
-        self.cache.free(holder.own.copy())
-        self.pins.append((self.cache.pin(holder.handle), self.locked(holder)))
-
-    def unpin(self, index):
-        number, prefix = self.pins.pop(index)
-        self.naive.lock(prefix, -1)
-        self.cache.unpin(number)
-
-    def drop_pin(self):
-        assert self.cache.drop_oldest_pin() == bool(self.pins)
-        if self.pins:
-            self.naive.lock(self.pins.pop(0)[1], -1)
-
-    def look(self, text):
-        assert self.cache.match_len(ids(text)) == len(self.naive.path(ids(text).tolist()))
-
-    def flush(self):
-        assert self.cache.flush() == len(self.naive.evict(SLOTS))
-
-    def slots(self, path):
-        return [self.naive.entries[prefix][0] for prefix in path]
-
-    @staticmethod
-    def locked(holder):
-        return tuple(holder.tokens[: holder.handle.length].tolist())
-
-    def check(self):
-        self.cache.check([holder.own for holder in self.live])
-        assert self.cache.tree.evictable_len == self.naive.evictable()
-        assert len(self.cache.tree) == len(self.naive.entries)
-        for node in self.cache.tree.nodes():
-            assert (
-                node.slots.tolist() == self.slots(self.naive.path(self.prefix(node)))[-len(node) :]
-            )
-        private = sum(len(holder.own) for holder in self.live)
-        assert self.cache.pool.num_free + len(self.cache.tree) + private == SLOTS
-
-    @staticmethod
-    def prefix(node):
-        parts = []
-        while node is not None:
-            parts.append(node.key)
-            node = node.parent
-        return np.concatenate(parts[::-1]).tolist()
+def test_slots_that_make_no_page_are_left_out():
+    assert PrefixCache(19, page_size=4).num_slots == 16
+    with pytest.raises(ValueError, match="at least one page of 4"):
+        PrefixCache(3, page_size=4)
 
 
-def random_step(world, rng):
-    """Do one random operation; requests end often enough for the pool to move."""
-    holder = rng.choice(world.live) if world.live else None
-    text = "".join(rng.choices("ab", k=rng.randint(1, 9)))
-    operation = rng.choice(["start", *["go"] * 8, "end", "end", "pin", "unpin", "look", "rare"])
-    if operation == "start" or holder is None:
-        if len(world.live) < 5:
-            world.start(text, rng.random() < 0.5)
-    elif operation == "go":
-        world.compute(holder, rng.randint(1, 6))
-        if rng.random() < 0.7:
-            world.share(holder)
-    elif operation == "end":
-        world.end(holder)
-    elif operation == "pin" and len(world.pins) < 2:
-        world.pin(holder)
-    elif operation == "unpin" and world.pins:
-        world.unpin(rng.randrange(len(world.pins)))
-    elif operation == "look":
-        world.look(text)
-    elif operation == "rare" and rng.random() < 0.2:
-        rng.choice([world.flush, world.drop_pin])()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_ten_thousand_random_operations_match_the_naive_model(seed):
-    world, rng = World(), random.Random(seed)
-    for _ in range(2500):
-        random_step(world, rng)
-        world.check()
-
-
-@pytest.mark.long
-def test_a_million_random_operations_match_the_naive_model():
-    for seed in range(100, 200):
-        world, rng = World(), random.Random(seed)
-        for _ in range(10_000):
-            random_step(world, rng)
-            world.check()
-
-
-class CacheMachine(RuleBasedStateMachine):
-    """The same operations, chosen by hypothesis, which shrinks what fails."""
-
-    @initialize()
-    def begin(self):
-        self.world = World()
-
-    @rule(text=st.text("ab", min_size=1, max_size=9), is_short=st.booleans())
-    def start(self, text, is_short):
-        self.world.start(text, is_short)
-
-    @precondition(lambda self: self.world.live)
-    @rule(index=st.integers(0, 9), count=st.integers(1, 6), is_shared=st.booleans())
-    def go(self, index, count, is_shared):
-        holder = self.world.live[index % len(self.world.live)]
-        self.world.compute(holder, count)
-        if is_shared:
-            self.world.share(holder)
-
-    @precondition(lambda self: self.world.live)
-    @rule(index=st.integers(0, 9))
-    def end(self, index):
-        self.world.end(self.world.live[index % len(self.world.live)])
-
-    @precondition(lambda self: self.world.live)
-    @rule(index=st.integers(0, 9))
-    def pin(self, index):
-        self.world.pin(self.world.live[index % len(self.world.live)])
-
-    @precondition(lambda self: self.world.pins)
-    @rule(index=st.integers(0, 9))
-    def unpin(self, index):
-        self.world.unpin(index % len(self.world.pins))
-
-    @rule()
-    def drop_pin(self):
-        self.world.drop_pin()
-
-    @rule(text=st.text("ab", max_size=9))
-    def look(self, text):
-        self.world.look(text)
-
-    @rule()
-    def flush(self):
-        self.world.flush()
-
-    @invariant()
-    def owners_are_right(self):
-        self.world.check()
-
-
-CacheMachine.TestCase.settings = settings(
-    max_examples=100, stateful_step_count=40, deadline=None, derandomize=True
-)
-TestCacheMachine = CacheMachine.TestCase
+def test_held_leaves_go_by_rank_and_what_is_needed_first_last():
+    cache = PrefixCache(12)
+    ranks = {"aa": (2, 0), "bb": (0, 1), "cc": (1, 5)}
+    for text, rank in ranks.items():
+        fill(cache, text)
+        cache.tree.hold(cache.find(ids(text)), rank)
+    fill(cache, "dd")
+    gone = []
+    for _ in range(4):
+        cache.pool.free(cache.tree.evict(2), owner=Owner.TREE)
+        cache.check()
+        left = [text for text in (*ranks, "dd") if cache.match_len(ids(text))]
+        gone.append("".join(left))
+    assert gone == ["aabbcc", "bbcc", "bb", ""]
