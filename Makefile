@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long lint format bench bench-sharing clean
+.PHONY: help run test test-long test-cache lint format bench bench-sharing clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,9 @@ test: $(VENV)/installed-test ## run the tests
 
 test-long: $(VENV)/installed-test ## run all tests, the long ones too
 	@$(BIN)/python -m pytest -q -m "not gpu"
+
+test-cache: $(VENV)/installed-test ## a million random operations on the prefix cache, against a naive model
+	@$(BIN)/python -m pytest -q tests/runtime/test_cache_model.py
 
 lint: $(VENV)/installed-lint ## ruff, pyright on the public face and the examples, layering
 	@$(BIN)/ruff format --check .

@@ -268,13 +268,12 @@ class PrefixCache:
         """
         self.tree.check()
         self.pool.check()
-        for node in self.tree.nodes():
-            if (self.pool.owners(node.slots) != Owner.TREE).any():
-                raise PageOwnershipError("the tree names a slot that is not its own")
-            if self.shadow is not None:
-                parent = node.parent
-                before = parent.slots if parent is not None and len(parent) else None
-                self.shadow.verify(node.slots, node.key, node.namespace, before)
+        slots = np.concatenate([self.tree.root.slots, *(n.slots for n in self.tree.nodes())])
+        self.pool.pages_of(slots)
+        if (self.pool.owners(slots) != Owner.TREE).any():
+            raise PageOwnershipError("the tree names a slot that is not its own")
+        if self.shadow is not None:
+            self.shadow.verify_tree(self.tree)
         if self.pool.num_owned(Owner.TREE) != len(self.tree):
             raise PageOwnershipError("the tree owns slots that it does not name")
         pages = [self.pool.pages_of(slots) for slots in private]

@@ -454,7 +454,6 @@ class RadixTree:
             AssertionError: one is broken; the message says which.
         """
         evictable = protected = held = 0
-        seen: set[int] = set()
         sizes: dict[str, int] = {}
         nodes = list(self.nodes())
         for node in [self.root, *nodes]:
@@ -465,9 +464,8 @@ class RadixTree:
                 held += len(node) if node.hold_ref else 0
             else:
                 protected += len(node)
-            slots = node.slots.tolist()
-            assert not seen.intersection(slots), f"a slot is twice in the tree: {slots}"
-            seen.update(slots)
+        slots = np.concatenate([self.root.slots, *(node.slots for node in nodes)])
+        assert len(np.unique(slots)) == len(slots), "a slot is twice in the tree"
         assert evictable == self.evictable_len, (evictable, self.evictable_len)
         assert protected == self.protected_len, (protected, self.protected_len)
         assert held == self.held_len, (held, self.held_len)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from lmc.runtime.cache.events import path_hash
 from lmc.runtime.cache.radix_node import SlotArray, TokenArray
+from lmc.runtime.cache.radix_tree import RadixTree
 
 HashArray = NDArray[np.uint64]
 
@@ -76,6 +77,13 @@ class ShadowTokens:
                 f"slot {int(row[at])} stands for token {int(token_ids[at])} of a path and holds "
                 f"{int(self._tokens[row[at]])}, or the same behind other tokens"
             )
+
+    def verify_tree(self, tree: RadixTree) -> None:
+        """Verify every node of a tree; raises as `verify`."""
+        for node in tree.nodes():
+            parent = node.parent
+            before = parent.slots if parent is not None and len(parent) else None
+            self.verify(node.slots, node.key, node.namespace, before)
 
     def _state(self, slot: np.int32) -> np.uint64:
         return np.uint64(self._hashes[slot])
