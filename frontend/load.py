@@ -47,6 +47,8 @@ def load_programs(path: str | Path) -> dict[str, Any]:
     file = Path(path)
     if not file.is_file():
         what = "is a folder" if file.is_dir() else "does not exist"
+        if str(path).endswith(":"):
+            raise UsageError(f"no program is named in {str(path)!r}", hint="end it before the ':'")
         raise UsageError(f"{path} {what}", hint="give a Python file that defines a program")
     if file.suffix != ".py":
         raise UsageError(

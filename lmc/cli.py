@@ -187,10 +187,7 @@ def opt(file: Path, passes: str, output: Path | None, remarks: bool) -> None:
     text, told = rewrite_text(file, pipeline(passes) or "")
     for line in told if remarks else ():
         tell(line)
-    if output is None:
-        click.echo(text, nl=False)
-    else:
-        write_text(output, text)
+    write_text(output or Path("-"), text)
 
 
 @cli.command(short_help="Draw a program, an artifact or IR text.")
@@ -216,11 +213,10 @@ def viz(
 
     with Progress() as progress, progress.running(f"drawing {source}"):
         text = draw(source, kind, pipeline(passes), model, arguments, profile)
-    if output is None:
-        click.echo(text, nl=False)
-        return
+    output = output or Path("-")
     write_text(output, text)
-    click.echo(f"wrote {output}", err=True)
+    if str(output) != "-":
+        click.echo(f"wrote {output}", err=True)
 
 
 @cli.command(short_help="Say what a program will cost, by line.")

@@ -44,6 +44,8 @@ def artifact_path(source: str, output: Path | None) -> Path:
     program = split_source(source)[0]
     path = output or Path(f"{program.stem}.lmc")
     refuse_unwritable(path, "-o")
+    if str(path) == "-":
+        raise UsageError("an artifact is not written to standard output", hint="give -o a file")
     if path.suffix in (".py", ".lmir"):
         raise UsageError(f"an artifact is not named {path.name}", hint="its name ends in .lmc")
     return path
@@ -219,7 +221,10 @@ def read_bytes(path: Path) -> bytes:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file; raises UsageError where that fails."""
+    """Write a text file, or to standard output for "-"; raises UsageError where that fails."""
+    if str(path) == "-":
+        sys.stdout.write(text)
+        return
     refuse_unwritable(path, "-o")
     try:
         path.write_text(text, encoding="utf-8")

@@ -14,7 +14,7 @@ SHARED = "#38761d"
 def drawing(lmc, name, *args):
     """Return the drawing of an example."""
     told = lmc("viz", EXAMPLES / f"{name}.py", *args)
-    assert (told.code, told.err) == (0, "")
+    assert told.code == 0, told.err
     return told.out
 
 
@@ -62,3 +62,21 @@ def test_mermaid_shows_the_same(lmc):
     assert text.count('("gen #34;judgment#34;') == 3
     opened = [line.strip().partition(" ")[0] for line in text.splitlines()]
     assert opened.count("subgraph") == opened.count("end") == 2
+
+
+def test_a_dash_is_standard_output(lmc, tmp_path, monkeypatch):
+    judge = EXAMPLES / "judge.py"
+    monkeypatch.chdir(tmp_path)
+    told = lmc("viz", judge, "-o", "-")
+    assert told.code == 0
+    assert told.out == lmc("viz", judge).out
+    refused = lmc("compile", judge, "-o", "-")
+    assert refused.code == 2
+    assert "give -o a file" in refused.err
+    assert not list(tmp_path.glob("-"))
+
+
+def test_a_name_may_not_be_empty(lmc):
+    told = lmc("compile", f"{EXAMPLES / 'judge.py'}:")
+    assert told.code == 2
+    assert "no program is named in" in told.err
