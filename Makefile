@@ -52,7 +52,7 @@ bench: $(VENV)/installed ## measure decode speed against the memory's bandwidth
 	@$(BIN)/python benchmarks/bench_decode.py
 
 bench-sharing: $(VENV)/installed ## measure the tables of docs/sharing.md (half an hour)
-	@$(BIN)/python benchmarks/bench_sharing.py sharing ablation gain judge --write
+	@$(BIN)/python benchmarks/bench_sharing.py sharing arrivals ablation gain judge --write
 
 clean: ## remove the virtual environment and build products
 	rm -rf $(VENV) .lint build *.egg-info

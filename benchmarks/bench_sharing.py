@@ -1,6 +1,7 @@
 """Tokens computed against what sharing allows, and compiled against eager, for docs/sharing.md.
 
     python benchmarks/bench_sharing.py sharing       # minutes, no weights
+    python benchmarks/bench_sharing.py arrivals      # minutes, no weights
     python benchmarks/bench_sharing.py ablation      # minutes, no weights
     python benchmarks/bench_sharing.py gain judge    # on the real model, where times count
 
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sharing.arrivals import run_arriving
 from sharing.measure import SEED, offline, pool_of, run_workload
 from sharing.replay import ReplayEngine, ReplayModel, words_of
 from sharing.workloads import MAKERS, DataMissing, Workload
@@ -63,6 +65,30 @@ def sharing(names: list[str], options: argparse.Namespace) -> list[str]:
             run.computed - run.least, pool, best, half.computed, half.computed / best,
             plain.computed, plain.computed / best,
         ]  # fmt: skip
+        lines.append(row_of(cells))
+        print(lines[-1], flush=True)
+    return lines
+
+
+def arrivals(names: list[str], options: argparse.Namespace) -> list[str]:
+    """Return the table of hit rates where runs arrive one after another."""
+    target = open_target(None)
+    lines = [
+        "| workload | runs | at once | tokens without sharing | hit rate | offline best | to best "
+        "| half pool | hit rate | offline best | to best |",
+        "|---|" + "---:|" * 10,
+    ]
+    for _, workload in workloads(names, options.size or 1.0):
+        large = run_arriving(workload, target, num_slots=LARGE)
+        calls = large.run.offline_calls()
+        pool = pool_of(large.run)
+        half = run_arriving(workload, target, num_slots=pool)
+        cells: list[Any] = [workload.name, len(workload.batch), large.at_once, large.run.tokens]
+        for run, size in ((large.run, LARGE), (half.run, pool)):
+            best = 1 - offline(calls, size).best / run.tokens
+            rate = 1 - run.computed / run.tokens
+            cells += [pool] if run is half.run else []
+            cells += [f"{100 * rate:.2f} %", f"{100 * best:.2f} %", f"{100 * rate / best:.1f} %"]
         lines.append(row_of(cells))
         print(lines[-1], flush=True)
     return lines
@@ -186,7 +212,13 @@ def write(name: str, lines: list[str]) -> None:
     PAGE.write_text(text, encoding="utf-8")
 
 
-TABLES = {"sharing": sharing, "ablation": ablation, "gain": gain, "judge": judge}
+TABLES = {
+    "sharing": sharing,
+    "arrivals": arrivals,
+    "ablation": ablation,
+    "gain": gain,
+    "judge": judge,
+}
 
 
 def main() -> None:

@@ -39,6 +39,12 @@ class Run:
         return trie_size(sequence for call in self.calls for sequence in call.sequences)
 
     @property
+    def tokens(self) -> int:
+        """Tokens that go through the model where nothing is shared, within a call apart."""
+        parts = [(len(call.call.context), call.sequences) for call in self.calls]
+        return sum(size + sum(len(s) - size for s in sequences) for size, sequences in parts)
+
+    @property
     def least(self) -> int:
         """Tokens that any schedule computes: the trie, and what equal calls generate again."""
         sequences = (sequence for call in self.calls for sequence in call.sequences)
@@ -88,7 +94,7 @@ def run_workload(
         results = workload.program.run_batch(
             workload.batch, backend=engine, seed=SEED, mode=mode, **(batch_options or {})
         )
-        owners = _owners(engine.log.calls, results)
+        owners = owners_of(engine.log.calls, results)
         return Run(
             values=[result.value for result in results],
             calls=engine.log.calls,
@@ -105,7 +111,7 @@ def pool_of(run: Run) -> int:
     return max(run.trie // 2, longest + MARGIN)
 
 
-def _owners(calls: Sequence[Recorded], results: Sequence[Any]) -> list[int]:
+def owners_of(calls: Sequence[Recorded], results: Sequence[Any]) -> list[int]:
     """Return the instance of each call; every call of these workloads is needed."""
     known = {id(record.call): i for i, result in enumerate(results) for record in result.calls}
     return [known[id(call.call)] for call in calls]
