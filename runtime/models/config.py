@@ -108,6 +108,8 @@ def config_from_json(raw: Mapping[str, Any], origin: str) -> ModelConfig:
         raise _unsupported(f"activation {raw['hidden_act']!r}", origin)
     if raw.get("quantization_config"):
         raise _unsupported("quantized safetensors weights", origin)
+    if raw.get("sliding_window") and raw.get("use_sliding_window", True):
+        raise _unsupported("a sliding window of attention", origin)
     hidden, num_heads = _need(raw, "hidden_size", origin), _need(raw, "num_attention_heads", origin)
     theta, scaling = _rope_from_json(raw, origin)
     return ModelConfig(
@@ -137,6 +139,8 @@ def config_from_gguf(
         raise _unsupported(f"architecture {architecture!r}", origin)
     if metadata.get("llama.expert_count"):
         raise _unsupported("a mixture of experts", origin)
+    if metadata.get("llama.attention.sliding_window"):
+        raise _unsupported("a sliding window of attention", origin)
     values = {k.removeprefix("llama."): k for k in metadata if k.startswith("llama.")}
 
     def value(name: str, default: Any = None) -> Any:

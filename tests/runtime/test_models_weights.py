@@ -60,6 +60,7 @@ def test_new_style_rope_parameters():
         ({"rope_scaling": {"rope_type": "yarn", "factor": 2.0}}, "rope scaling 'yarn'"),
         ({"partial_rotary_factor": 0.5}, "a part of the head"),
         ({"quantization_config": {"bits": 4}}, "quantized safetensors"),
+        ({"sliding_window": 8}, "a sliding window of attention"),
         ({"num_attention_heads": 5}, "5 query heads"),
         ({"head_dim": 21}, "head_dim = 21 is odd"),
         ({"vocab_size": 0}, "vocab_size = 0"),
@@ -294,6 +295,15 @@ def test_rope_factors_of_a_gguf_file_are_used(tmp_path):
     theirs = all_logits(CausalModel.load(write_model(tmp_path / "dir", scaled)), TOKEN_IDS)
     assert torch.equal(all_logits(model, TOKEN_IDS), theirs)
     assert model.warnings == ()
+
+
+def test_a_sliding_window_of_a_gguf_file_is_refused(tmp_path):
+    writer = tiny_gguf()
+    writer.add("llama.attention.sliding_window", 4, (8).to_bytes(4, "little"))
+    path = tmp_path / "window.gguf"
+    path.write_bytes(writer.build())
+    with pytest.raises(ModelError, match="a sliding window of attention"):
+        open_weights(path)
 
 
 def test_other_architectures_of_gguf_files_are_refused(tmp_path):
