@@ -48,8 +48,9 @@ class Driver:
         self.serial = 0
         self.computed = 0
         self.steps = 0
+        self.last_plan = None
 
-    def submit(self, prompt, max_tokens=4, *, rows_from=None, namespace=""):
+    def submit(self, prompt, max_tokens=4, *, rows_from=None, **options):
         """Queue a generation; or, with max_tokens 0, a sequence that only wants logits."""
         self.serial += 1
         prompt = np.array(prompt, dtype=np.int32)
@@ -59,7 +60,7 @@ class Driver:
             max_len=len(prompt) + max(0, max_tokens - 1),
             logits_from=len(prompt) - 1 if rows_from is None else rows_from,
             owner=max_tokens,
-            namespace=namespace,
+            **options,
         )
         self.outputs[seq.serial], self.rows[seq.serial] = [], {}
         self.scheduler.submit(seq)
@@ -73,6 +74,7 @@ class Driver:
         """Do one step; `between` runs after planning. Returns the plan."""
         self.steps += 1
         plan, ready = self.scheduler.plan()
+        self.last_plan = plan
         for seq in ready:
             self.end(seq, "ready")
         if plan is not None:
@@ -130,8 +132,9 @@ class Driver:
     def check(self):
         table = self.scheduler.page_table
         running = self.scheduler.running
-        self.cache.check(table[s.row, s.handle.length : s.alloc_len] for s in running)
-        rows = sorted([s.row for s in running] + self.scheduler._free_rows)
+        holding = [*running, *self.scheduler.guesses.running]
+        self.cache.check(table[s.row, s.handle.length : s.alloc_len] for s in holding)
+        rows = sorted([s.row for s in holding] + self.scheduler._free_rows)
         assert rows == list(range(self.scheduler.max_running))
         assert [s.serial for s in running] == sorted(s.serial for s in running)
 

@@ -21,19 +21,9 @@ class Office(Driver):
         self.arrived, self.first, self.done = {}, {}, {}
 
     def ask(self, tenant, prompt, max_tokens=4):
-        self.serial += 1
-        prompt = np.array(prompt, dtype=np.int32)
-        seq = Sequence(
-            self.serial,
-            prompt,
-            max_len=len(prompt) + max_tokens - 1,
-            logits_from=len(prompt) - 1,
-            owner=max_tokens,
-            hint=CallHint(run=self.serial, tenant=tenant),
-        )
-        self.outputs[seq.serial], self.rows[seq.serial] = [], {}
+        hint = CallHint(run=self.serial + 1, tenant=tenant)
+        seq = self.submit(prompt, max_tokens, hint=hint)
         self.arrived[seq.serial] = self.steps
-        self.scheduler.submit(seq)
         return seq
 
     def take(self, part, plan):
@@ -252,24 +242,14 @@ def test_ever_longer_cached_prefixes_do_not_starve_a_cold_call(tenant):
     assert cold.is_finished
 
 
-def hinted(office, run, prompt, max_tokens=1):
+def hinted(driver, run, prompt):
     """Ask one more call of a run that goes on."""
-    office.serial += 1
-    prompt = np.array(prompt, dtype=np.int32)
-    seq = Sequence(
-        office.serial, prompt, max_len=len(prompt) + max_tokens - 1, logits_from=len(prompt) - 1,
-        owner=max_tokens, hint=CallHint(run=run, number=office.serial),
-    )  # fmt: skip
-    office.outputs[seq.serial], office.rows[seq.serial] = [], {}
-    office.arrived[seq.serial] = office.steps
-    office.scheduler.submit(seq)
-    return seq
+    return driver.submit(prompt, 1, hint=CallHint(run=run, number=driver.serial + 1))
 
 
 def test_earlier_runs_that_never_end_do_not_starve_a_new_one(monkeypatch):
     monkeypatch.setattr("lmc.runtime.engine.admission.PATIENCE", 200)
-    office = Driver(max_running=1, slots=600, max_len=64)
-    office.arrived = {}
+    office = Driver(max_running=1, slots=600, max_len=64, check_every=20)
     first = hinted(office, 1, [1, 2, 3])
     office.step()
     assert first.is_finished
