@@ -217,7 +217,9 @@ def resident() -> int:
 
 def main() -> None:
     """Soak, print the report, fail where something is wrong."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--num-slots", type=int, default=1500)

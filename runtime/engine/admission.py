@@ -147,8 +147,8 @@ class WaitingQueue:
 class Lane:
     """The waiting sequences of one tenant, by serial number."""
 
-    fresh: dict[int, Sequence] = field(default_factory=dict)
-    preempted: dict[int, Sequence] = field(default_factory=dict)
+    fresh: dict[int, Sequence] = field(default_factory=dict[int, Sequence])
+    preempted: dict[int, Sequence] = field(default_factory=dict[int, Sequence])
 
     def __len__(self) -> int:
         return len(self.fresh) + len(self.preempted)

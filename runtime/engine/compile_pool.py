@@ -24,7 +24,6 @@ class _Job:
     work: Callable[[], None]
     on_late: Callable[[], None]
     deadline: float
-    is_done: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -47,7 +46,7 @@ class CompilePool:
         self._seconds = seconds
         self._changed = threading.Condition()
         self._queue: deque[_Job] = deque()
-        self._watched: deque[_Job] = deque()
+        self._pending: deque[_Job] = deque()
         self._workers: list[_Worker] = []
         self._clock: threading.Thread | None = None
         self._is_closing = False
@@ -59,7 +58,7 @@ class CompilePool:
             if self._is_closing:
                 return False
             self._queue.append(job)
-            self._watched.append(job)
+            self._pending.append(job)
             self._add_workers()
             if self._clock is None:
                 self._clock = threading.Thread(
@@ -74,7 +73,7 @@ class CompilePool:
         with self._changed:
             self._is_closing = True
             self._queue.clear()
-            self._watched.clear()
+            self._pending.clear()
             self._changed.notify_all()
 
     def join(self, seconds: float) -> None:
@@ -112,25 +111,24 @@ class CompilePool:
                 job.work()
             finally:
                 with self._changed:
-                    job.is_done = True
                     worker.job = None
+                    if job in self._pending:
+                        self._pending.remove(job)
 
     def _watch(self) -> None:
         """Give up the jobs that are too late, the oldest first."""
         while True:
             with self._changed:
-                while self._watched and self._watched[0].is_done:
-                    self._watched.popleft()
                 if self._is_closing:
                     return
-                if not self._watched:
+                if not self._pending:
                     self._changed.wait()
                     continue
-                left = self._watched[0].deadline - time.monotonic()
+                left = self._pending[0].deadline - time.monotonic()
                 if left > 0:
                     self._changed.wait(left)
                     continue
-                job = self._watched.popleft()
+                job = self._pending.popleft()
                 self._give_up(job)
             job.on_late()
 

@@ -167,7 +167,11 @@ class EngineCore:
     def step(self) -> None:
         """Compute one step and hand its results out."""
         begun = time.perf_counter()
-        plan, ready = self.scheduler.plan()
+        try:
+            plan, ready = self.scheduler.plan()
+        except MemoryError as error:
+            self._fail_running(error)
+            return
         self._settle_guesses()
         for seq in ready:
             self._computed(seq)
@@ -176,6 +180,19 @@ class EngineCore:
         if self._is_debug:
             self.check()
         self.stats.busy_seconds += time.perf_counter() - begun
+
+    def _fail_running(self, error: MemoryError) -> None:
+        """End what runs, or if nothing does all there is, since no step could be planned.
+
+        Raises:
+            AssertionError, PageOwnershipError: who owns what is no longer certain.
+        """
+        running = [*self.scheduler.running, *self.scheduler.guesses.running]
+        if not running:
+            self.fail_all(error)
+        for seq in running:
+            _owner(seq).fail(self, error, keep_cache=False)
+        self.check()
 
     def check(self) -> None:
         """Verify that every slot has exactly one owner; in debug mode also what it holds.

@@ -1,8 +1,8 @@
 """Engine: a model that answers many calls at once; implements lmc.ir.target.Backend.
 
 One thread of its own runs the steps; calls come in through an inbox. Callbacks run on that
-thread and should be short. Constraints are compiled in a small thread pool, so others are
-served meanwhile. Every call ends in exactly one `on_done`, also when the engine is closed.
+thread and should be short. Constraints are compiled in a small thread pool within a time limit,
+so others are served meanwhile. Every call ends in exactly one `on_done`, also when the engine is closed.
 """
 
 import atexit
@@ -12,18 +12,19 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from types import TracebackType
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from lmc.errors import Cancelled, EngineError
+from lmc.errors import Cancelled, ConstraintError, EngineError
 from lmc.ir.calls import CallHint, Constraint, GenCall, ScoreCall
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.cache.events import CacheEvent, CacheStats
 from lmc.runtime.constraint.cache import ConstraintCache
+from lmc.runtime.engine.compile_pool import CompilePool
 from lmc.runtime.engine.core import EngineCore
 from lmc.runtime.engine.generation import CompiledConstraint, Generation
 from lmc.runtime.engine.model_runner import CausalModel, default_num_slots
@@ -44,6 +45,9 @@ from lmc.runtime.stop_patterns import compile_stop_pattern
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+CLOSE_SECONDS = 5.0
+"""How long a closing engine waits for constraints that are being compiled."""
 
 
 class CallTicket:
@@ -75,6 +79,8 @@ class Engine(ServerNames):
         threads: threads of the forward pass; by default whatever torch is set to.
         reuse_constraints: calls with the same constraint share its compiled form; False
             compiles it for each call, to measure what that is worth.
+        constraint_seconds: time that a call's constraint and stop patterns may take to be
+            compiled, waiting included; then the call ends with a ConstraintError.
         cache, order, eviction: what is kept, served and forgotten first; see Policy.
 
     Raises:
@@ -97,6 +103,7 @@ class Engine(ServerNames):
         order: OrderKind = "plan",
         eviction: EvictionKind = "plan",
         reuse_constraints: bool = True,
+        constraint_seconds: float = 60.0,
     ) -> None:
         policy = Policy(cache=cache, order=order, eviction=eviction)
         self._target = target
@@ -114,7 +121,8 @@ class Engine(ServerNames):
             is_debug=os.environ.get("LMC_DEBUG") == "1" if debug is None else debug,
         )
         self._compile = _make_compiler(target, reuse=reuse_constraints)
-        self._pool = ThreadPoolExecutor(max_workers=2, thread_name_prefix="lmc-constraint")
+        self._compile_seconds = constraint_seconds
+        self._pool = CompilePool(constraint_seconds)
         self._inbox: deque[Callable[[], None]] = deque()
         self._wake = threading.Condition()
         self._namespaces: WeakValueDictionary[str, InNamespace] = WeakValueDictionary()
@@ -351,11 +359,11 @@ class Engine(ServerNames):
         with self._wake:
             self._is_closing = True
             self._wake.notify_all()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
         if threading.current_thread() is self._thread:
             return
         self._thread.join()
-        self._pool.shutdown(wait=True)
+        self._pool.join(CLOSE_SECONDS)
         atexit.unregister(self._at_exit)
 
     def __enter__(self) -> "Engine":
@@ -424,9 +432,11 @@ class Engine(ServerNames):
                 return
             self._discard(lambda: self._core.start(request))
 
-        try:
-            self._pool.submit(work)
-        except RuntimeError:  # the pool is shut down: the engine is closing
+        def give_up() -> None:
+            late = _too_late(self._compile_seconds)
+            self._discard(lambda: request.fail(self._core, late))
+
+        if not self._pool.submit(work, give_up):
             self._discard(lambda: request.fail(self._core, _closed()))
 
     def _metrics_text(self) -> str:
@@ -537,6 +547,13 @@ def _call_back(on_done: Callable[[EngineError], None], error: EngineError) -> No
         on_done(error)
     except Exception:
         _log.exception("an on_done callback raised")
+
+
+def _too_late(seconds: float) -> ConstraintError:
+    return ConstraintError(
+        f"the constraint was not compiled within {seconds:g} s",
+        hint="make the pattern or schema smaller, or raise constraint_seconds",
+    )
 
 
 def _closed() -> EngineError:

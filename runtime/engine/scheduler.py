@@ -374,11 +374,19 @@ class Scheduler:
         return sum(slots(seq.cached_len, seq.cached_len + length) for seq, length in parts)
 
     def _build(self, draft: Draft) -> StepPlan:
-        """Give the chosen parts their slots and lay them out as arrays."""
+        """Give the chosen parts their slots and lay them out as arrays.
+
+        Raises:
+            MemoryError: there is none for the arrays; nobody has got a slot then.
+        """
         total = self._claimed(draft)
         slots = self.cache.alloc(total)
         assert slots is not None, f"{total} slots were planned but are not available"
-        return lay_out(draft.parts, slots, self.page_table, page_size=self.cache.page_size)
+        try:
+            return lay_out(draft.parts, slots, self.page_table, page_size=self.cache.page_size)
+        except MemoryError:
+            self.cache.free(slots)
+            raise
 
     # -- memory ----------------------------------------------------------------------------
 

@@ -130,7 +130,6 @@ def lay_out(
         logits_start = min(max(start, seq.logits_from), end)
         extends.append(Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows)))
         logit_rows.extend(range(base + logits_start - start, base + length))
-        seq.alloc_len = end
         base += length
     token_rows = np.repeat(table_rows, lengths)
     if page_size == 1:
@@ -138,15 +137,11 @@ def lay_out(
     else:
         _place_pages(extends, new_slots, page_table, page_size)
         slots = page_table[token_rows, positions]
-    return StepPlan(
-        extends,
-        token_ids,
-        positions,
-        slots,
-        seq_starts,
-        table_rows,
-        np.array(logit_rows, dtype=np.int32),
-    )
+    wanted = np.array(logit_rows, dtype=np.int32)
+    plan = StepPlan(extends, token_ids, positions, slots, seq_starts, table_rows, wanted)
+    for part in extends:
+        part.seq.alloc_len = part.end  # last, so that a failure leaves the slots to the caller
+    return plan
 
 
 def _place_pages(

@@ -721,7 +721,7 @@ def test_a_process_that_forgets_to_close_still_ends():
 def test_a_broken_engine_ends_its_calls_and_says_so(fakes, monkeypatch, caplog):
     with fakes.make_engine() as engine:
         monkeypatch.setattr(
-            engine._core.scheduler, "plan", lambda: (_ for _ in ()).throw(MemoryError("no more"))
+            engine._core.scheduler, "plan", lambda: (_ for _ in ()).throw(RuntimeError("no more"))
         )
         waiter = fakes.Waiter()
         engine.submit_gen(fakes.gen(PROMPT), waiter)
