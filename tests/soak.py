@@ -10,7 +10,6 @@ something leaked, ended twice or never, or waited for too long.
 import argparse
 import random
 import statistics
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -18,14 +17,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).parent))
-from cost_runs import tiny_model  # noqa: E402
+from cost_runs import tiny_model
 
-import lmc  # noqa: E402
-from lmc.codegen.target import oracle_target  # noqa: E402
-from lmc.errors import Cancelled  # noqa: E402
-from lmc.runtime.cache.page_pool import Owner  # noqa: E402
-from lmc.runtime.engine.engine import Engine  # noqa: E402
+import lmc
+from lmc.codegen.target import oracle_target
+from lmc.errors import Cancelled
+from lmc.runtime.cache.page_pool import Owner
+from lmc.runtime.engine.engine import Engine
 
 MAX_WAIT = 30.0
 """Seconds that a call may take."""
@@ -43,7 +41,13 @@ def talk(s, topic: str, question: str):
     forks = s.fork(2)
     forks[0] += "\nWhy? " + lmc.gen("why", max_tokens=12)
     forks[1] += "\nIn a number: " + lmc.gen("number", max_tokens=6, regex="-?[0-9]+")
-    s += "\n" + forks[0]["why"] + "\nIs that good? " + lmc.select("good", ["yes", "no"])
+    s += (
+        "\n"
+        + forks[0]["why"]
+        + forks[1]["number"]
+        + "\nIs that good? "
+        + lmc.select("good", ["yes", "no"])
+    )
 
 
 class WatchedEngine(Engine):
@@ -188,7 +192,6 @@ def run_once(engine: Engine, draw: random.Random) -> str:
             run.cancel()
         else:
             assert run["good"] in ("yes", "no")
-            int(run["number"])
     if kind == "whole":
         return kind
     error = run.error()

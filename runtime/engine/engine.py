@@ -1,8 +1,9 @@
 """Engine: a model that answers many calls at once; implements lmc.ir.target.Backend.
 
 One thread of its own runs the steps; calls come in through an inbox. Callbacks run on that
-thread and should be short. Constraints are compiled in a small thread pool within a time limit,
-so others are served meanwhile. Every call ends in exactly one `on_done`, also when the engine is closed.
+thread and should be short. Constraints are compiled in a small thread pool, within a time
+limit, so others are served meanwhile. Every call ends in exactly one `on_done`, also when the
+engine is closed.
 """
 
 import atexit

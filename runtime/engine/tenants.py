@@ -64,7 +64,7 @@ class Tenants:
         self.quantum = max(1, token_budget // ROUNDS_PER_STEP)
         self._rows = rows
         self._slots = slots
-        self._live: dict[str, int] = {}
+        self._live: dict[str, set[Sequence]] = {}
         self._credit: dict[str, int] = {}
         self._place: dict[str, int] = {}
         self._num_places = 0
@@ -85,14 +85,20 @@ class Tenants:
         """Take note of a new sequence; a tenant without debts begins with a quantum."""
         if seq.tenant not in self._live:
             self._to_the_end(seq.tenant)
-        self._live[seq.tenant] = self._live.get(seq.tenant, 0) + 1
+        self._live.setdefault(seq.tenant, set()).add(seq)
         self._credit.setdefault(seq.tenant, self.quantum)
 
     def leave(self, seq: Sequence) -> None:
-        """Take note that a sequence has ended; of a tenant that has no other, debts remain."""
+        """Take note that a sequence has ended; of a tenant that has no other, debts remain.
+
+        One that never entered, since it was refused, is ignored.
+        """
         tenant = seq.tenant
-        self._live[tenant] -= 1
-        if self._live[tenant] > 0:
+        own = self._live.get(tenant, set())
+        if seq not in own:
+            return
+        own.remove(seq)
+        if own:
             return
         del self._live[tenant]
         self._blocked.pop(tenant, None)
