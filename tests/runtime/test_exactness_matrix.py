@@ -23,7 +23,7 @@ from lmc.runtime.engine.engine import Engine
 from lmc.runtime.models import CausalModel
 
 CHUNKS = (16, 64, 512)
-BATCHES = (1, 7, 32)
+BATCHES = (32, 7, 1)
 FORKS = 8
 SUBJECTS = ("abstract_algebra", "anatomy", "astronomy", "management")
 GROUPED = TINY | {"head_dim": 24, "num_attention_heads": 8, "num_key_value_heads": 2}
@@ -166,8 +166,8 @@ def check_matrix(fakes, make, calls, *, small_pool, chunks=CHUNKS, batches=BATCH
         count.compare("hit", alone(fakes, engine, calls, is_cold=False), cold)
         hits = (engine.stats() - before).cached_tokens
         assert hits > before.cached_tokens
-    for chunk in chunks:
-        for batch in batches:
+    for batch in batches:
+        for chunk in chunks:
             with make(token_budget=chunk, max_running=batch) as engine:
                 count.compare(f"batch {batch} chunk {chunk}", fakes.run_all(engine, calls), cold)
                 engine.check()
