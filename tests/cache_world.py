@@ -237,6 +237,11 @@ class World:
         self.wishes[number] = self.cache.tree.hold(node, rank)
         self.naive.holds[number] = (path[-1] if path else (namespace, ()), rank)
 
+    def rerank(self, index, rank):
+        number = list(self.wishes)[index]
+        self.cache.tree.rerank(self.wishes[number], rank)
+        self.naive.holds[number] = (self.naive.holds[number][0], rank)
+
     def unhold(self, index):
         number = list(self.wishes)[index]
         self.cache.tree.unhold(self.wishes.pop(number))
@@ -293,6 +298,7 @@ OPERATIONS = {
     "look": 4,
     "hold": 3,
     "unhold": 3,
+    "rerank": 2,
     "take": 1,
     "rare": 1,
 }
@@ -321,7 +327,9 @@ class Driver:
         namespace = rng.choices(NAMESPACES, weights=(4, 1, 1))[0]
         if name == "start" or (holder is None and name in ("go", "end", "pin")):
             name = "start" if len(world.live) < 5 else "look"
-        elif (name == "unpin" and not world.pins) or (name == "unhold" and not world.wishes):
+        elif (name == "unpin" and not world.pins) or (
+            name in ("unhold", "rerank") and not world.wishes
+        ):
             name = "look"
         elif (name == "pin" and len(world.pins) > 1) or (name == "hold" and len(world.wishes) > 4):
             name = "look"
@@ -349,6 +357,9 @@ class Driver:
             world.hold(namespace, self.tokens(), (rng.randrange(3), rng.randrange(3)))
         elif name == "unhold":
             world.unhold(rng.randrange(len(world.wishes)))
+        elif name == "rerank":
+            rank = (rng.randrange(3), rng.randrange(3))
+            world.rerank(rng.randrange(len(world.wishes)), rank)
         elif name == "take":
             world.take_and_free(rng.randint(1, 4))
         else:

@@ -35,6 +35,7 @@ class RadixNode:
         "children",
         "edge",
         "heap_key",
+        "held_key",
         "hold_ref",
         "holders",
         "holds",
@@ -74,6 +75,7 @@ class RadixNode:
         self.stamp = 0
         self.in_heap = False
         self.heap_key: HeapKey = (False, 0, 0)
+        self.held_key: HeldKey | None = None
 
     def __len__(self) -> int:
         return len(self.key)
@@ -82,6 +84,15 @@ class RadixNode:
     def is_evictable(self) -> bool:
         """Whether the node is a leaf that nobody has locked (the root never is)."""
         return not self.children and self.lock_ref == 0 and self.parent is not None
+
+    @property
+    def need(self) -> "HeldKey":
+        """What orders held leaves for eviction: that of the highest rank first, then the oldest.
+
+        The numbers of the most urgent hold's rank, negative.
+        """
+        rank = min(hold.rank for hold in self.holds)
+        return *(-place for place in rank), self.stamp
 
     @property
     def is_spare(self) -> bool:
@@ -95,3 +106,4 @@ class RadixNode:
 
 
 HeapKey = tuple[bool, int, int]
+HeldKey = tuple[int, ...]

@@ -20,6 +20,7 @@ import numpy as np
 
 from lmc.runtime.cache.radix_node import (
     HeapKey,
+    HeldKey,
     Hold,
     RadixNode,
     Rank,
@@ -65,7 +66,7 @@ class RadixTree:
         self._clock = 0
         self._serial = 0
         self._heap: list[tuple[HeapKey, int, RadixNode]] = []
-        self._held: dict[RadixNode, None] = {}
+        self._held_heap: list[tuple[HeldKey, int, RadixNode]] = []
         self._num_offers = 0
 
     def __len__(self) -> int:
@@ -199,14 +200,20 @@ class RadixTree:
         """Hold the path to `node`; of the held leaves that of the highest rank goes first."""
         made = Hold(node, rank)
         node.holds[made] = None
-        self._held[node] = None
         step: RadixNode | None = node
         while step is not None:
             if step.hold_ref == 0 and step.lock_ref == 0:
                 self.held_len += len(step)
             step.hold_ref += 1
             step = step.parent
+        self._offer(node)
         return made
+
+    def rerank(self, hold: Hold, rank: Rank) -> None:
+        """Give a hold another rank."""
+        if hold.rank != rank:
+            hold.rank = rank
+            self._offer(hold.node)
 
     def unhold(self, hold: Hold) -> None:
         """Give a hold back.
@@ -215,8 +222,6 @@ class RadixTree:
             KeyError: it was given back before.
         """
         del hold.node.holds[hold]
-        if not hold.node.holds:
-            del self._held[hold.node]
         step: RadixNode | None = hold.node
         while step is not None:
             step.hold_ref -= 1
@@ -254,8 +259,10 @@ class RadixTree:
             part = self._drop_end(node, missing)
             dropped.append(part)
             missing -= len(part)
-        if missing > 0:
-            dropped.extend(self._evict_held(missing))
+        while missing > 0 and (held := self._pop_held()) is not None:
+            part = self._drop_end(held, missing)
+            dropped.append(part)
+            missing -= len(part)
         if dropped:
             self.version += 1
         return np.concatenate(dropped) if dropped else _NO_TOKENS
@@ -276,24 +283,23 @@ class RadixTree:
             return None
         return node
 
-    def _evict_held(self, count: int) -> list[SlotArray]:
-        """Drop up to `count` tokens of held leaves, what is needed last first.
+    def _pop_held(self) -> RadixNode | None:
+        """Take the held leaf that is needed last; None when there is none.
 
-        Called once nothing else can be evicted, so that every leaf that can be is held. The
-        cost grows with the nodes that are held and with what is dropped.
+        An entry whose node is needed otherwise since goes back with its present need. Called
+        once nothing else can be evicted, so that every leaf that can be is held.
         """
-        heap = [(_need(node), node.serial, node) for node in self._held if node.is_evictable]
-        heapq.heapify(heap)
-        dropped: list[SlotArray] = []
-        while count > 0 and heap:
-            node = heapq.heappop(heap)[-1]
-            parent = node.parent
-            part = self._drop_end(node, count)
-            dropped.append(part)
-            count -= len(part)
-            if node.parent is None and parent is not None and parent.is_evictable:
-                heapq.heappush(heap, (_need(parent), parent.serial, parent))
-        return dropped
+        while self._held_heap:
+            key, _, node = heapq.heappop(self._held_heap)
+            if key != node.held_key:
+                continue
+            node.held_key = None
+            if not node.is_evictable or not node.holds:
+                continue
+            if key == node.need:
+                return node
+            self._offer(node)
+        return None
 
     def _drop_end(self, node: RadixNode, count: int) -> SlotArray:
         """Remove the last `count` tokens of a free leaf, or the leaf; return the slots."""
@@ -311,22 +317,14 @@ class RadixTree:
             del parent.children[node.edge]
             node.parent = None
             self.num_nodes -= 1
-            self._move_holds(node, parent)
+            for hold in node.holds:
+                hold.node = parent
+            parent.holds.update(node.holds)
             self._offer(parent)
         self._count(node.namespace, -len(part))
         self.evictable_len -= len(part)
         self.held_len -= len(part) if node.hold_ref else 0
         return part
-
-    def _move_holds(self, node: RadixNode, parent: RadixNode) -> None:
-        """Have what holds an evicted node hold what is left of its path."""
-        if not node.holds:
-            return
-        for hold in node.holds:
-            hold.node = parent
-        parent.holds.update(node.holds)
-        del self._held[node]
-        self._held[parent] = None
 
     # -- inner steps -----------------------------------------------------------------------
 
@@ -436,14 +434,28 @@ class RadixTree:
             step = step.parent
 
     def _offer(self, node: RadixNode) -> None:
-        """Put `node` into the eviction heap if it is a spare leaf and not there early enough."""
-        if not node.is_spare:
+        """Put a free leaf into the heap of spare or held ones, if it is not there early enough."""
+        if not node.is_evictable:
+            return
+        if node.hold_ref:
+            self._offer_held(node)
             return
         key = node.eviction_key
         if not node.in_heap or key < node.heap_key:
             node.in_heap, node.heap_key = True, key
             self._num_offers += 1
             heapq.heappush(self._heap, (key, self._num_offers, node))
+
+    def _offer_held(self, node: RadixNode) -> None:
+        key = node.need
+        if node.held_key is not None and key >= node.held_key:
+            return
+        node.held_key = key
+        self._num_offers += 1
+        heapq.heappush(self._held_heap, (key, self._num_offers, node))
+        if len(self._held_heap) > 2 * self.num_nodes + 64:
+            self._held_heap = [entry for entry in self._held_heap if entry[0] == entry[2].held_key]
+            heapq.heapify(self._held_heap)
 
     # -- invariants ------------------------------------------------------------------------
 
@@ -471,9 +483,11 @@ class RadixTree:
         assert held == self.held_len, (held, self.held_len)
         assert len(nodes) == self.num_nodes, (len(nodes), self.num_nodes)
         assert {name: size for name, size in sizes.items() if size} == self.namespaces
-        assert set(self._held) == {node for node in [self.root, *nodes] if node.holds}
         entries = [id(node) for key, _, node in self._heap if node.in_heap and key == node.heap_key]
         assert len(entries) == len(set(entries)), "a node is twice in the eviction heap"
+        waiting = {id(node) for key, _, node in self._held_heap if key == node.held_key}
+        free = [node for node in nodes if node.is_evictable and node.holds]
+        assert waiting.issuperset(map(id, free)), "a held leaf is missing from its heap"
 
     def _check_node(self, node: RadixNode) -> None:
         assert len(node.key) == len(node.slots), "key and slots differ in length"
@@ -485,6 +499,8 @@ class RadixTree:
         assert node.hold_ref == len(node.holds) + below, "hold_ref is not the holds below"
         assert all(hold.node is node for hold in node.holds), "a hold names another node"
         assert not node.is_spare or node.in_heap, "a spare leaf is missing from the heap"
+        is_late = node.held_key is not None and node.holds and node.held_key > node.need
+        assert not (is_late and node.is_evictable), "a held leaf would be evicted too late"
         for edge, child in node.children.items():
             assert child.parent is node, "a child has another parent"
             right = self._edge(node, child.key, 0, child.namespace)
@@ -492,15 +508,6 @@ class RadixTree:
             is_same = node is self.root or child.namespace == node.namespace
             assert is_same, "a child is in another namespace"
             assert child.stamp <= node.stamp, "a child was used after its parent"
-
-
-def _need(node: RadixNode) -> tuple[int, ...]:
-    """Return a number of each place of the rank of a leaf's most urgent hold, for a heap.
-
-    Negative, so that what is needed last comes first; of equal ranks what is unused for longest.
-    """
-    rank = min(hold.rank for hold in node.holds)
-    return *(-place for place in rank), node.stamp
 
 
 def common_len(left: TokenArray, right: TokenArray) -> int:

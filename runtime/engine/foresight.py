@@ -163,7 +163,7 @@ class Foresight:
             rank: Rank = (self.place(seq), index)
             known = self._waiting.get(seq)
             if known is not None:
-                known[0].rank = rank
+                self._cache.tree.rerank(known[0], rank)
                 if known[1] == seq.match_version:
                     continue
                 self._cache.tree.unhold(known[0])

@@ -98,6 +98,11 @@ class CacheMachine(RuleBasedStateMachine):
     def unhold(self, index):
         self.world.unhold(index % len(self.world.wishes))
 
+    @precondition(lambda self: self.world.wishes)
+    @rule(index=st.integers(0, 9), rank=st.tuples(*[st.integers(0, 2)] * 2))
+    def rerank(self, index, rank):
+        self.world.rerank(index % len(self.world.wishes), rank)
+
     @rule(namespace=namespaces, letters=letters, tail=st.integers(0, 15))
     def look(self, namespace, letters, tail):
         self.world.look(namespace, self.world.tokens(letters, tail))
