@@ -7,7 +7,7 @@ import pytest
 from scheduler_driver import Driver, reference
 
 import lmc
-from lmc.errors import UsageError
+from lmc.errors import EngineError, UsageError
 from lmc.ir.calls import CallHint
 from lmc.runtime.engine.sequence import Sequence, SequenceState
 from lmc.runtime.engine.tenants import BLOCKED_STEPS, MAX_DEBT, Tenants
@@ -263,3 +263,21 @@ def test_earlier_runs_that_never_end_do_not_starve_a_new_one(monkeypatch):
             break
     assert late.is_finished
     assert number > 150, "it waited for its patience, not for want of others"
+
+
+def test_what_never_came_in_does_not_leave():
+    """A call that is refused, or cancelled before it starts, ends beside others."""
+    office = Office(slots=64, max_len=64, budget=16)
+    office.ask("a", range(10))
+    hint = CallHint(run=99, tenant="a")
+    refused = Sequence(99, np.arange(60, dtype=np.int32), max_len=1000, logits_from=59, hint=hint)
+    with pytest.raises(EngineError):
+        office.scheduler.submit(refused)
+    hint = CallHint(run=9, tenant="b")
+    early = Sequence(100, np.arange(5, dtype=np.int32), max_len=5, logits_from=4, hint=hint)
+    for seq in (refused, early):
+        office.scheduler.finish(seq)
+        assert seq.is_finished
+    assert not office.scheduler.tenants.are_several
+    office.run()
+    assert len(office.scheduler.tenants) == 0
