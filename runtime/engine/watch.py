@@ -1,5 +1,6 @@
 """Watch: takes note of steps and ended requests, for metrics and for a trace that is written."""
 
+import dataclasses
 import itertools
 import time
 from typing import TYPE_CHECKING, Any
@@ -55,10 +56,8 @@ def _trace_request(trace: Trace, request: Request, outcome: object, usage: Any) 
     hint = getattr(call, "hint", None)
     details: dict[str, Any] = {"run": hint.run, "program": hint.program} if hint else {}
     if isinstance(usage, CallUsage):
-        details |= {
-            "prompt tokens": usage.prompt_tokens, "cached tokens": usage.cached_tokens,
-            "output tokens": usage.output_tokens, "forced tokens": usage.forced_tokens,
-        }  # fmt: skip
+        counts = {field.name: getattr(usage, field.name) for field in dataclasses.fields(usage)}
+        details |= {name: count for name, count in counts.items() if isinstance(count, int)}
     details["preemptions"] = sum(seq.num_preemptions for seq in request.sequences)
     moments = (request.submitted_at, request.started_at, request.first_token_at, request.ended_at)
     name = getattr(call, "site", "") or type(request).__name__.lower()
