@@ -33,6 +33,7 @@ class RadixNode:
 
     __slots__ = (
         "children",
+        "data",
         "edge",
         "heap_key",
         "held_key",
@@ -63,8 +64,7 @@ class RadixNode:
         self.parent = parent
         self.edge = edge
         self.namespace = namespace
-        self.key = key
-        self.slots = slots
+        self.hold_tokens(key, slots)
         self.serial = serial
         self.children: dict[Hashable, RadixNode] = {}
         self.lock_ref = 0
@@ -76,6 +76,12 @@ class RadixNode:
         self.in_heap = False
         self.heap_key: HeapKey = (False, 0, 0)
         self.held_key: HeldKey | None = None
+
+    def hold_tokens(self, key: TokenArray, slots: SlotArray) -> None:
+        """Set the run of tokens, also as bytes, which are the fastest to compare."""
+        self.key = key
+        self.slots = slots
+        self.data = key.astype(np.int32, copy=False).tobytes()
 
     def __len__(self) -> int:
         return len(self.key)

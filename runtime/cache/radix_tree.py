@@ -31,6 +31,9 @@ from lmc.runtime.cache.radix_node import (
 LATEST = 2**62
 """Rank behind all others."""
 
+TOKEN_BYTES = 4
+"""Bytes of a token in a node's key."""
+
 _NO_TOKENS: TokenArray = np.zeros(0, dtype=np.int32)
 
 
@@ -308,7 +311,7 @@ class RadixTree:
             listener.dropping(node, keep)
         if keep:
             part = node.slots[keep:]
-            node.key, node.slots = node.key[:keep].copy(), node.slots[:keep].copy()
+            node.hold_tokens(node.key[:keep].copy(), node.slots[:keep].copy())
             self._offer(node)
         else:
             part = node.slots
@@ -352,15 +355,18 @@ class RadixTree:
         """
         node, size = start, self.page_size
         total = len(key) - len(key) % size
+        data = key.astype(np.int32, copy=False).tobytes() if node.children else b""
         while depth < total:
             child = node.children.get(self._edge(node, key, depth, namespace))
             if child is None:
                 break
+            end = depth + len(child.key)
+            if data[TOKEN_BYTES * depth : TOKEN_BYTES * end] == child.data:
+                node, depth = child, end
+                continue
             common = common_len(child.key, key[depth:])
             common -= common % size
-            if common < len(child):
-                return node, depth, common
-            node, depth = child, depth + common
+            return node, depth, common
         return node, depth, 0
 
     def _split(self, node: RadixNode, at: int) -> RadixNode:
@@ -374,7 +380,7 @@ class RadixTree:
         upper = self._new_node(parent, *head, edge=node.edge, namespace=node.namespace)
         upper.lock_ref, upper.stamp = node.lock_ref, node.stamp
         upper.hold_ref, upper.is_dead = node.hold_ref, node.is_dead
-        node.key, node.slots = node.key[at:].copy(), node.slots[at:].copy()
+        node.hold_tokens(node.key[at:].copy(), node.slots[at:].copy())
         node.parent, node.edge = upper, self._edge(upper, node.key, 0, node.namespace)
         upper.children[node.edge] = node
         parent.children[upper.edge] = upper
@@ -491,6 +497,7 @@ class RadixTree:
 
     def _check_node(self, node: RadixNode) -> None:
         assert len(node.key) == len(node.slots), "key and slots differ in length"
+        assert node.data == node.key.astype(np.int32).tobytes(), "the bytes are of another key"
         assert (len(node) == 0) == (node is self.root), "only the root is empty"
         assert len(node) % self.page_size == 0, "a node has a part of a page"
         below = sum(child.lock_ref for child in node.children.values())
