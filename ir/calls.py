@@ -121,17 +121,20 @@ class CallUsage:
     """Token counts and times of one call.
 
     `prompt_tokens` = `cached_tokens` + tokens of the context computed for this call;
-    `forced_tokens` are output tokens that the constraint alone decided; `decode_steps` are
-    forward passes that produced this call's output. Times are seconds since submission:
-    until its first step, its first output token and its end. `decode_seconds` are those from
-    the first output token to the last, `longest_gap_seconds` the most between two of them (those
-    that a constraint forces come at once).
+    `forced_tokens` are output tokens that the constraint alone decided; `drafted_tokens` were
+    computed before it was known whether they come, and `accepted_tokens` of them came;
+    `decode_steps` are forward passes that produced this call's output. Times are seconds since
+    submission: until its first step, its first output token and its end. `decode_seconds` are
+    those from the first output token to the last, `longest_gap_seconds` the most between two of
+    them (those that a constraint forces, and drafts that are accepted, come at once).
     """
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
     output_tokens: int = 0
     forced_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     decode_steps: int = 0
     queue_seconds: float = 0.0
     first_token_seconds: float = 0.0

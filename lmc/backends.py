@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from lmc.errors import UsageError
+from lmc.errors import ModelError, UsageError
 from lmc.ir.target import Backend, Target
 from lmc.models_store import find_model
 
@@ -34,6 +34,7 @@ def open_backend(
     *,
     dtype: Dtype = "bfloat16",
     progress: Progress | None = None,
+    draft_model: str | Path | None = None,
     **engine_options: Any,
 ) -> Backend:
     """Open a model for running: a path, a hub id, None for the default, or "oracle".
@@ -44,10 +45,12 @@ def open_backend(
         model: directory in Hugging Face format, GGUF file, or name; None takes SmolLM2-135M.
         dtype: "bfloat16" or "float32", the type of weights and KV.
         progress: gets (what, share done from 0 to 1) while weights load.
+        draft_model: a smaller model of the same tokenizer, which drafts tokens.
         engine_options: further options of lmc.runtime.engine.Engine.
 
     Raises:
-        ModelError: there is no such model, or its files cannot be read.
+        ModelError: there is no such model, or its files cannot be read; or the draft model has
+            another tokenizer.
     """
     if model == "oracle":
         from lmc.runtime.oracle import Oracle
@@ -55,6 +58,10 @@ def open_backend(
         return Oracle()
     path = find_model(None if model is None else str(model))
     key = (str(path), dtype)
+    if draft_model is not None:
+        loaded = load_model(draft_model, dtype=dtype, progress=progress)
+        _check_same_tokens(path, loaded, draft_model)
+        engine_options["draft_model"] = loaded.model
     if engine_options or key not in _open:
         engine = _open_engine(path, dtype, progress, engine_options)
         if engine_options:
@@ -91,6 +98,18 @@ def load_model(
     path = find_model(None if model is None else str(model))
     target = cast(Target, load_target(path))
     return LoadedModel(CausalModel.load(path, dtype=dtype, progress=progress), target)
+
+
+def _check_same_tokens(path: Path, draft: LoadedModel, name: str | Path) -> None:
+    """Refuse a draft model whose token ids stand for other texts."""
+    known, others = (
+        target.tokenizer.token_bytes() for target in (open_target(str(path)), draft.target)
+    )
+    if list(known) != list(others):
+        raise ModelError(
+            f"the draft model {name} has another tokenizer than the model",
+            hint="take a smaller model of the same family",
+        )
 
 
 def _open_engine(

@@ -28,8 +28,8 @@ def usage_dict(results: list[RunResult]) -> dict[str, Any]:
     usages = [result.usage for result in results]
     counts = (
         "calls", "prompt_tokens", "computed_tokens", "cached_tokens", "prologue_tokens",
-        "output_tokens", "forced_tokens", "decode_steps", "speculated_tokens", "adopted_tokens",
-        "wasted_tokens", "ahead_tokens",
+        "output_tokens", "forced_tokens", "drafted_tokens", "accepted_tokens", "decode_steps",
+        "speculated_tokens", "adopted_tokens", "wasted_tokens", "ahead_tokens",
     )  # fmt: skip
     total: dict[str, Any] = {name: sum(getattr(u, name) for u in usages) for name in counts}
     total["group_tokens"] = sum(u.shared_tokens for u in usages)
@@ -139,6 +139,9 @@ def _rows(total: dict[str, Any], seconds: float) -> list[tuple[str, str]]:
         ("output tokens", f"{output:>7,} = {output - forced:,} sampled + {forced:,} forced"),
         ("decode steps", f"{total['decode_steps']:>7,}"),
     ]
+    if total["drafted_tokens"]:
+        text = f"{total['drafted_tokens']:>7,} of which {total['accepted_tokens']:,} came"
+        rows.append(("draft tokens", text))
     if total["first_token_seconds"] is not None:
         rows.append(("first token", f"{total['first_token_seconds']:>7.3f} s"))
     if total["longest_gap_seconds"]:

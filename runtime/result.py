@@ -59,8 +59,9 @@ class RunUsage:
     `prologue_tokens` were computed for constant prefixes by this run (shared ones count
     where they were computed first), `shared_tokens` for common prefixes of groups;
     `held_back_tokens` is the longest tail of a constant prefix that could not be computed
-    ahead. `chain_steps` are the decode steps of the longest chain of calls each of which was
-    asked when the one before had been answered: what waited for one another.
+    ahead. `accepted_tokens` of the `drafted_tokens` came indeed. `chain_steps` are the decode
+    steps of the longest chain of calls each of which was asked when the one before had been
+    answered: what waited for one another.
     `speculated_tokens` were computed ahead of choices: `adopted_tokens` for what came, and
     `wasted_tokens`. `ahead_tokens` are those of them that no call counts as its own: prefixes,
     and what was in vain. `longest_queue_seconds` is the most that a call waited for its first
@@ -73,6 +74,8 @@ class RunUsage:
     cached_tokens: int = 0
     output_tokens: int = 0
     forced_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     decode_steps: int = 0
     prologue_tokens: int = 0
     shared_tokens: int = 0
@@ -118,6 +121,8 @@ def sum_usage(
         cached_tokens=sum(u.cached_tokens for u in listed),
         output_tokens=sum(u.output_tokens for u in listed),
         forced_tokens=sum(u.forced_tokens for u in listed),
+        drafted_tokens=sum(u.drafted_tokens for u in listed),
+        accepted_tokens=sum(u.accepted_tokens for u in listed),
         decode_steps=sum(u.decode_steps for u in listed),
         prologue_tokens=prologue_tokens,
         shared_tokens=shared_tokens,

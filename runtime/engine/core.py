@@ -11,6 +11,7 @@ import numpy as np
 
 from lmc.errors import Cancelled, EngineError
 from lmc.runtime.cache.prefix_cache import PrefixCache, SlotArray, TokenArray
+from lmc.runtime.engine.drafting import Drafter
 from lmc.runtime.engine.generation import count_usage
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
 from lmc.runtime.engine.policy import Policy
@@ -34,6 +35,7 @@ class EngineCore:
         page_size: tokens of a page of KV memory.
         max_events: cache events that wait to be taken at the most; 0 makes none.
         is_debug: whether everything is verified after every step.
+        drafter: gives draft tokens; without it none are computed.
     """
 
     def __init__(
@@ -47,6 +49,7 @@ class EngineCore:
         page_size: int = 1,
         max_events: int = 0,
         is_debug: bool = False,
+        drafter: Drafter | None = None,
     ) -> None:
         policy = policy or Policy()
         self.runner = ModelRunner(model, num_slots=num_slots, max_running=max_running)
@@ -65,6 +68,7 @@ class EngineCore:
             max_running=max_running,
             policy=policy,
         )
+        self.scheduler.drafter = drafter
         self.stats = EngineStats()
         self.watch = Watch()
         self._live: dict[int, Request] = {}
@@ -210,6 +214,8 @@ class EngineCore:
             if self.cache.shadow is not None:
                 self.cache.shadow.verify(row[:length], seq.token_ids[:length], seq.namespace)
         self.cache.check(private)
+        if self.scheduler.drafter is not None:
+            self.scheduler.drafter.check()
 
     def _settle_guesses(self) -> None:
         """End the guesses that were dropped; count the answers of those that were adopted."""
@@ -241,6 +247,7 @@ class EngineCore:
                 _owner(part.seq).fail(self, _not_finite(part), keep_cache=False)
             elif part.is_live:
                 self._hand_out(part, logits)
+        self.scheduler.settle(plan)
 
     def _hand_out(self, part: Extend, logits: LogitRows) -> None:
         """Give a sequence its rows, and tell when it is completely computed."""
@@ -269,19 +276,25 @@ def _owner(seq: Sequence) -> Request:
 
 
 def _broken_parts(plan: StepPlan, logits: LogitRows) -> set[Sequence]:
-    """Return the sequences that have a row of logits without a finite maximum."""
+    """Return the sequences that have a row of logits without a finite maximum.
+
+    Draft tokens with such a row are dropped: whether they come is not known.
+    """
     is_finite = np.isfinite(logits.max(axis=1, initial=-np.inf))
+    broken: set[Sequence] = set()
     if is_finite.all():
-        return set()
-    return {
-        part.seq
-        for part in plan.extends
-        if not is_finite[part.first_logit : part.first_logit + part.num_logits].all()
-    }
+        return broken
+    for part in plan.extends:
+        first_draft = part.first_logit + part.num_logits - part.num_drafts
+        if not is_finite[part.first_logit : first_draft].all():
+            broken.add(part.seq)
+        good = is_finite[first_draft : first_draft + part.num_drafts]
+        part.seq.num_drafts = int(np.logical_and.accumulate(good).sum())
+    return broken
 
 
 def _not_finite(part: Extend) -> EngineError:
     return EngineError(
-        f"the model gave logits that are not finite near position {part.end - 1}",
+        f"the model gave logits that are not finite near position {part.known_end - 1}",
         hint="the weights may be damaged, or the prompt drives the model out of range",
     )

@@ -27,10 +27,11 @@ from lmc.runtime.cache.events import CacheEvent, CacheStats
 from lmc.runtime.constraint.cache import ConstraintCache
 from lmc.runtime.engine.compile_pool import CompilePool
 from lmc.runtime.engine.core import EngineCore
+from lmc.runtime.engine.drafters import DEFAULT_LIMIT, make_drafter
 from lmc.runtime.engine.generation import CompiledConstraint, Generation
 from lmc.runtime.engine.model_runner import CausalModel, default_num_slots
 from lmc.runtime.engine.namespace import InNamespace, check_namespace
-from lmc.runtime.engine.policy import CacheKind, EvictionKind, OrderKind, Policy
+from lmc.runtime.engine.policy import CacheKind, DraftKind, EvictionKind, OrderKind, Policy
 from lmc.runtime.engine.prefilling import Prefilling
 from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
@@ -83,9 +84,14 @@ class Engine(ServerNames):
         constraint_seconds: time that a call's constraint and stop patterns may take to be
             compiled, waiting included; then the call ends with a ConstraintError.
         cache, order, eviction: what is kept, served and forgotten first; see Policy.
+        drafts: where draft tokens come from; see Policy. By default from the draft model,
+            where there is one.
+        num_drafts: the most draft tokens of a call in a step.
+        draft_model: a smaller model of the same tokenizer.
 
     Raises:
-        UsageError: an unknown choice of `cache`, `order` or `eviction`.
+        UsageError: an unknown choice of `cache`, `order`, `eviction` or `drafts`, or drafts that
+            cannot be made.
     """
 
     def __init__(
@@ -103,21 +109,31 @@ class Engine(ServerNames):
         cache: CacheKind = "radix",
         order: OrderKind = "plan",
         eviction: EvictionKind = "plan",
+        drafts: DraftKind | None = None,
+        num_drafts: int = DEFAULT_LIMIT,
+        draft_model: CausalModel | None = None,
         reuse_constraints: bool = True,
         constraint_seconds: float = 60.0,
     ) -> None:
-        policy = Policy(cache=cache, order=order, eviction=eviction)
+        if drafts is None:
+            drafts = "off" if draft_model is None else "model"
+        policy = Policy(cache=cache, order=order, eviction=eviction, drafts=drafts)
         self._target = target
         self._threads = threads
         self._vocab_size = model.config.vocab_size
         self._rules = TokenRules(target.tokenizer, self._vocab_size)
+        sizes = {
+            "num_slots": num_slots or default_num_slots(model.config),
+            "token_budget": token_budget,
+            "max_running": max_running,
+        }
+        drafter = make_drafter(policy.drafts, num_drafts, draft_model, **sizes)
         self._core = EngineCore(
             model,
-            num_slots=num_slots or default_num_slots(model.config),
-            token_budget=token_budget,
-            max_running=max_running,
+            **sizes,
             policy=policy,
             page_size=page_size,
+            drafter=drafter,
             max_events=cache_events,
             is_debug=os.environ.get("LMC_DEBUG") == "1" if debug is None else debug,
         )

@@ -17,21 +17,15 @@ import time
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from lmc.errors import EngineError
 from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult, TextPiece
 from lmc.ir.target import OnGen, OnText, Tokenizer
 from lmc.runtime.constraint.matcher import Matcher
+from lmc.runtime.engine.chooser import Chooser
 from lmc.runtime.engine.logprobs import LogprobRecord
 from lmc.runtime.engine.request import Core, LogitRows, Request, context_array
-from lmc.runtime.engine.sampler import (
-    BlockedIds,
-    Penalties,
-    TokenRules,
-    forbid_unless,
-    pick_token,
-)
+from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.text_stream import TextStream
 
@@ -69,30 +63,32 @@ class Generation(Request):
     ) -> None:
         super().__init__(on_done)
         self.call = call
-        self.matcher: Matcher | None = None
         self._constraint: CompiledConstraint | None = None
         self._on_text = on_text
         self._tokenizer = tokenizer
         self._stream: TextStream
-        self._blocked: BlockedIds = rules.blocked(call.params)
+        self._chooser = Chooser(
+            call,
+            rules.blocked(call.params),
+            logits_len=vocab_size,
+            vocab_size=tokenizer.vocab_size,
+        )
         self._context = context_array(call.context or (tokenizer.empty_context_id,), vocab_size)
         self._seq: Sequence | None = None
         self._output: list[int] = []
         self._logprobs = LogprobRecord(call.params, len(self._context))
-        self._penalties = Penalties(call.params, vocab_size)
         self._num_told = 0
         self._num_forced = 0
         self._num_steps = 0
         self._reason: FinishReason | None = None
         self._matched_stop: str | int | None = None
-        self._bitmask: NDArray[np.int32] | None = None
 
     # -- events ----------------------------------------------------------------------------
 
     def set_constraint(self, constraint: CompiledConstraint) -> None:
         """Take the compiled form of the call's constraint; comes before `start`."""
         self._constraint = constraint
-        self.matcher = constraint.matcher()
+        self._chooser.matcher = constraint.matcher()
 
     def start(self, core: Core) -> None:
         """Append what the constraint forces at once, then queue the context with it.
@@ -100,7 +96,7 @@ class Generation(Request):
         Raises:
             ConstraintError: a stop pattern is wrong, unsupported or too costly.
         """
-        params = self.call.params
+        params, matcher = self.call.params, self._chooser.matcher
         self._stream = TextStream(
             self._tokenizer,
             params.stop,
@@ -109,7 +105,7 @@ class Generation(Request):
         )
         if params.max_tokens <= 0:
             self._finish("length")
-        elif self.matcher is not None and self.matcher.is_terminated():
+        elif matcher is not None and matcher.is_terminated():
             self._finish("stop")
         else:
             self._append_forced()
@@ -120,15 +116,22 @@ class Generation(Request):
         core.add(self._seq)
 
     def on_logits(self, core: Core, seq: Sequence, position: int, rows: LogitRows) -> None:
-        """Take log-probabilities of known tokens, and sample where the tokens end."""
-        for offset, row in enumerate(rows):
-            following = position + offset + 1
-            if following < seq.total_len:
-                self._logprobs.note(row, following, int(seq.token_ids[following]))
+        """Take log-probabilities of known tokens, and sample where the tokens end.
+
+        A row behind a draft token counts if that token has come.
+        """
+        has_sampled = False
+        for place, row in enumerate(rows, position):
+            if place >= seq.cached_len:
+                break
+            if place + 1 < seq.total_len:
+                self._logprobs.note(row, place + 1, int(seq.token_ids[place + 1]))
             elif self._reason is None:
+                has_sampled = True
                 self._sample(row)
             elif self._logprobs.wants_next:
                 self._logprobs.note_next(row)
+        self._num_steps += has_sampled
         if self._reason is not None and not self._lacks_logprobs():
             self._deliver(core)
         else:
@@ -143,11 +146,8 @@ class Generation(Request):
     def _sample(self, row: LogitRows) -> None:
         """Choose the next token from a row of logits, which is used up."""
         raw = row.copy() if self._logprobs.is_wanted else row
-        self._penalties.apply(row)
-        self._mask(row)
-        self._num_steps += 1
-        token_id = pick_token(row, self.call.params, key=self.call.key, position=len(self._output))
-        if token_id in self._blocked.ends:
+        token_id = self._chooser.pick(row)
+        if self._chooser.is_end(token_id):
             self._end_by_token(token_id)
             return
         if self._logprobs.is_wanted:
@@ -155,39 +155,14 @@ class Generation(Request):
         self._append(token_id)
         self._append_forced()
 
-    def _mask(self, row: LogitRows) -> None:
-        """Forbid what may not come: set it to -inf in place."""
-        if self.matcher is not None:
-            forbid_unless(row, self._allowed(len(row)))
-            if not self.matcher.can_end():
-                row[self._blocked.end_controls] = -np.inf
-        row[self._blocked.late if self._may_end() else self._blocked.early] = -np.inf
-
-    def _may_end(self) -> bool:
-        """Whether enough tokens are out for the call to end by a token."""
-        return len(self._output) >= self.call.params.min_tokens
-
-    def _allowed(self, size: int) -> NDArray[np.uint8]:
-        """Return 1 for tokens that the constraint allows and for end controls, else 0."""
-        assert self.matcher is not None, "only constrained calls have a bitmask"
-        if self._bitmask is None:
-            widest = max(size, self._tokenizer.vocab_size)
-            self._bitmask = np.zeros((widest + 31) // 32, dtype=np.int32)
-        self.matcher.fill_bitmask(self._bitmask)
-        bits = np.unpackbits(self._bitmask.view(np.uint8), bitorder="little")
-        allowed = bits[:size]
-        allowed[self._blocked.end_controls] = 1
-        return allowed
-
     def _append(self, token_id: int) -> None:
         """Add an output token, and end the call if it completes something."""
         self.note_token()
         self._output.append(token_id)
-        self._penalties.count(token_id)
         if self._seq is not None:
             self._seq.append(token_id)
         self._show(self._stream.feed(token_id))
-        is_over = self._accept(token_id)
+        is_over = self._chooser.accept(token_id)
         if self._stream.is_ended:
             self._finish("stop", self._stream.matched_stop)
         elif is_over:
@@ -195,18 +170,12 @@ class Generation(Request):
         elif len(self._output) >= self.call.params.max_tokens:
             self._finish("length")
 
-    def _accept(self, token_id: int) -> bool:
-        """Move the matcher; return whether the constraint allows nothing more."""
-        if self.matcher is None:
-            return False
-        self.matcher.accept_token(token_id)
-        return self.matcher.is_terminated()
-
     def _append_forced(self) -> None:
         """Append tokens as long as the constraint leaves only one."""
-        while self._reason is None and self.matcher is not None:
-            token_id = self.matcher.single_token()
-            if token_id is None or token_id in self._blocked.ends:
+        matcher = self._chooser.matcher
+        while self._reason is None and matcher is not None:
+            token_id = matcher.single_token()
+            if token_id is None or self._chooser.is_end(token_id):
                 return
             self._num_forced += 1
             self._append(token_id)
@@ -238,12 +207,13 @@ class Generation(Request):
 
         At the token limit the constraint could have gone on, or the call had ended before.
         """
-        if self.matcher is None or self._constraint is None:
+        matcher = self._chooser.matcher
+        if matcher is None or self._constraint is None:
             return True
         if self._reason == "length":
             return False
         if self._stream.kept_len == len(self._output):
-            return self.matcher.can_end()
+            return matcher.can_end()
         cursor = self._constraint.matcher()
         try:
             for token_id in [*self._stream.token_ids, *self._tokenizer.encode(self._stream.tail)]:
@@ -284,6 +254,8 @@ class Generation(Request):
             cached_tokens=max(0, cached_len),
             output_tokens=len(self._output),
             forced_tokens=self._num_forced,
+            drafted_tokens=0 if self._seq is None else self._seq.drafted,
+            accepted_tokens=0 if self._seq is None else self._seq.accepted,
             decode_steps=self._num_steps,
             queue_seconds=self.since_submission(self.started_at),
             first_token_seconds=self.since_submission(self.first_token_at),
@@ -309,6 +281,7 @@ class Generation(Request):
             owner=self,
             guess=self.guess,
             hint=self.call.hint,
+            chooser=self._chooser,
             context_len=len(self._context),
             namespace=self.namespace,
         )
@@ -333,4 +306,6 @@ def count_usage(core: Core, usage: CallUsage) -> None:
     core.stats.computed_tokens += usage.computed_tokens
     core.stats.output_tokens += usage.output_tokens
     core.stats.forced_tokens += usage.forced_tokens
+    core.stats.drafted_tokens += usage.drafted_tokens
+    core.stats.accepted_tokens += usage.accepted_tokens
     core.stats.decode_steps += usage.decode_steps

@@ -56,7 +56,9 @@ class LogprobRecord:
         return has_prompt and len(self._output) >= num_output and not self.wants_next
 
     def note(self, row: FloatRow, place: int, token_id: int) -> None:
-        """Take the row that predicts the token at `place`."""
+        """Take the row that predicts the token at `place`; nothing to do where none is wanted."""
+        if not self.is_wanted:
+            return
         is_prompt = place < self._context_len
         values = self._prompt if is_prompt else self._output
         values += token_logprobs(row, (token_id,))

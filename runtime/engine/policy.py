@@ -1,4 +1,4 @@
-"""Policy: what an engine keeps, whom it serves first, and what it forgets first.
+"""Policy: what an engine keeps, serves first and forgets first, and where drafts come from.
 
 Results never depend on these; only the time and the number of computed tokens do. The plain
 choices are there to be measured against.
@@ -12,8 +12,14 @@ from lmc.errors import UsageError
 CacheKind = Literal["radix", "none"]
 OrderKind = Literal["plan", "arrival", "random"]
 EvictionKind = Literal["plan", "recency"]
+DraftKind = Literal["off", "ngram", "model"]
 
-_CHOICES = {"cache": CacheKind, "order": OrderKind, "eviction": EvictionKind}
+_CHOICES = {
+    "cache": CacheKind,
+    "order": OrderKind,
+    "eviction": EvictionKind,
+    "drafts": DraftKind,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +31,8 @@ class Policy:
             that depends on the calls' numbers alone.
         eviction: "plan" forgets first what no call will need, as far as that is known;
             "recency" what was unused for longest.
+        drafts: "ngram" computes ahead what the text's own repetitions foretell, "model" what
+            a draft model does, "off" nothing.
 
     Raises:
         UsageError: there is no such choice.
@@ -33,6 +41,7 @@ class Policy:
     cache: CacheKind = "radix"
     order: OrderKind = "plan"
     eviction: EvictionKind = "plan"
+    drafts: DraftKind = "off"
 
     def __post_init__(self) -> None:
         for option in fields(self):

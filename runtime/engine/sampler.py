@@ -74,6 +74,13 @@ class Penalties:
         if self._counts_matter:
             self._counts[token_id] = self._counts.get(token_id, 0) + 1
 
+    def uncount(self, token_id: int) -> None:
+        """Take an output token back."""
+        if self._counts_matter:
+            self._counts[token_id] -= 1
+            if not self._counts[token_id]:
+                del self._counts[token_id]
+
     def apply(self, row: FloatRow) -> None:
         """Change a row of logits in place."""
         if self._counts:

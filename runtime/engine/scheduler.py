@@ -18,6 +18,7 @@ from collections.abc import Collection
 from lmc.errors import EngineError
 from lmc.runtime.cache.prefix_cache import CacheHandle, PrefixCache
 from lmc.runtime.engine.admission import WaitingQueue
+from lmc.runtime.engine.drafting import Drafter, add_drafts
 from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.guesses import Guesses
 from lmc.runtime.engine.policy import Policy
@@ -65,6 +66,7 @@ class Scheduler:
         self.tenants = Tenants(
             token_budget=token_budget, rows=self.max_running, slots=cache.num_slots
         )
+        self.drafter: Drafter | None = None
         self.num_preemptions = 0
         self.step = 0
         self._free_rows = list(range(self.max_running))
@@ -163,6 +165,7 @@ class Scheduler:
             self._make_room()
         self.guesses.ledger.need(draft.num_tokens)
         if draft.parts:
+            self._add_drafts(draft)
             self.guesses.fill(
                 draft,
                 room=self.cache.pool.num_free - self._claimed(draft) - self._reserved(),
@@ -170,6 +173,21 @@ class Scheduler:
                 start=self._start_guess,
             )
         return (self._build(draft) if draft.parts else None), [*done, *ready]
+
+    def _add_drafts(self, draft: Draft) -> None:
+        """Let decoding sequences go on with draft tokens, where something is left for them."""
+        if self.drafter is None:
+            return
+        add_drafts(
+            draft,
+            self.drafter,
+            self.cache,
+            room=self.token_budget - draft.num_tokens,
+            free_slots=self.cache.pool.num_free - self._claimed(draft),
+        )
+        for seq in draft.parts:
+            if seq.num_drafts:
+                self.tenants.charge(seq.tenant, seq.num_drafts)
 
     def commit(self, plan: StepPlan, *, failed: Collection[Sequence] = ()) -> None:
         """Apply a computed step; chunks of prefills go into the tree.
@@ -181,12 +199,24 @@ class Scheduler:
             if not part.is_live or part.seq in failed:
                 continue
             seq = part.seq
-            seq.cached_len = part.end
+            seq.cached_len = part.known_end
             assert seq.handle is not None, "a running sequence has a handle"
             row = self.page_table[seq.row]
-            self.cache.wrote(seq.handle, seq.token_ids[: part.end], row, part.start)
+            self.cache.wrote(seq.handle, seq.fed_ids(part.end), row, part.start)
             if part.start < seq.prefill_len and not seq.is_guess:
                 self._share(seq)
+
+    def settle(self, plan: StepPlan) -> None:
+        """Give back the slots of draft tokens that did not come, once all tokens are chosen."""
+        if self.drafter is None:
+            return
+        for part in plan.extends:
+            seq = part.seq
+            if part.num_drafts and part.is_live:
+                kept = seq.cached_len + -seq.cached_len % self.cache.page_size
+                self.cache.free(self.page_table[seq.row, kept : seq.alloc_len].copy())
+                seq.alloc_len, seq.num_drafts = seq.cached_len, 0
+        self.drafter.settle()
 
     # -- choosing --------------------------------------------------------------------------
 

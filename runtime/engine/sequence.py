@@ -7,6 +7,10 @@ The life of a sequence's token positions:
 
 `cached_len` tokens have their KV; `extend_len` = `goal_len` - `cached_len` are still to be
 computed; the slots of the first `alloc_len` stand in the sequence's row of the page table.
+
+Draft tokens stand behind `total_len` while a step computes them. The token that comes then is
+compared with the first of them: if it is the same, its KV is there already; if not, the drafts
+are void.
 """
 
 import enum
@@ -16,6 +20,7 @@ from numpy.typing import NDArray
 
 from lmc.ir.calls import CallHint
 from lmc.runtime.cache.prefix_cache import CacheHandle
+from lmc.runtime.engine.chooser import Chooser
 from lmc.runtime.guess import Guess
 
 TokenArray = NDArray[np.int32]
@@ -42,17 +47,21 @@ class Sequence:
         guess: the guess that it works for, if it does. `is_guess` says that the scheduler
             treats it as one.
         hint: what is known of its call's place in a program.
+        chooser: by which its next tokens are chosen; only such sequences take draft tokens.
         context_len: tokens of the call's context; by default all that are known.
         namespace: cached tokens of which it shares; never those of another.
     """
 
     __slots__ = (
         "_buffer",
+        "accepted",
         "alloc_len",
         "arrival_step",
         "cached_len",
+        "chooser",
         "common_lens",
         "context_len",
+        "drafted",
         "epoch",
         "first_cached_len",
         "goal_len",
@@ -65,6 +74,7 @@ class Sequence:
         "matched_len",
         "max_len",
         "namespace",
+        "num_drafts",
         "num_preemptions",
         "order_key",
         "owner",
@@ -87,6 +97,7 @@ class Sequence:
         owner: object = None,
         guess: Guess | None = None,
         hint: CallHint | None = None,
+        chooser: Chooser | None = None,
         context_len: int | None = None,
         namespace: str = "",
     ) -> None:
@@ -97,6 +108,7 @@ class Sequence:
         self.owner = owner
         self.hint = hint
         self.tenant = "" if hint is None else hint.tenant
+        self.chooser = chooser
         self.context_len = len(token_ids) if context_len is None else context_len
         self.max_len = max_len
         self.logits_from = logits_from
@@ -108,6 +120,7 @@ class Sequence:
         self.epoch = 0
         self.arrival_step = 0
         self.num_preemptions = 0
+        self.num_drafts = self.drafted = self.accepted = 0
         self.first_cached_len = -1
         self.matched_len = 0
         self.match_version = -1
@@ -139,11 +152,37 @@ class Sequence:
 
     def append(self, token_id: int) -> None:
         """Add one token at the end; it becomes part of the goal. Constant cost on average."""
-        if self.total_len == len(self._buffer):
-            self._buffer = np.concatenate([self._buffer, np.empty_like(self._buffer)])
+        if self.num_drafts and self._buffer[self.total_len] == token_id:
+            self.num_drafts -= 1
+            self.accepted += 1
+            self.cached_len += 1
+        else:
+            self.num_drafts = 0
+        self._make_room(1)
         self._buffer[self.total_len] = token_id
         self.total_len += 1
         self.goal_len = self.total_len
+
+    def rewind(self, length: int) -> None:
+        """Forget the tokens from `length` on."""
+        self.total_len = self.goal_len = length
+        self.cached_len = min(self.cached_len, length)
+
+    def propose(self, token_ids: list[int]) -> None:
+        """Have the next step compute draft tokens behind the known ones."""
+        self._make_room(len(token_ids))
+        self._buffer[self.total_len : self.total_len + len(token_ids)] = token_ids
+        self.num_drafts = len(token_ids)
+        self.drafted += len(token_ids)
+
+    def fed_ids(self, end: int) -> TokenArray:
+        """Return the first `end` tokens, draft tokens among them (a view)."""
+        return self._buffer[:end]
+
+    def _make_room(self, count: int) -> None:
+        if self.total_len + count > len(self._buffer):
+            more = np.empty(max(count, len(self._buffer)), dtype=np.int32)
+            self._buffer = np.concatenate([self._buffer, more])
 
     def reset(self, state: SequenceState) -> None:
         """Forget what was held (it must have been given back) and go on in `state`.
@@ -152,7 +191,7 @@ class Sequence:
         """
         self.epoch += 1
         self.state = state
-        self.cached_len = self.alloc_len = self.prefill_len = 0
+        self.cached_len = self.alloc_len = self.prefill_len = self.num_drafts = 0
         self.row = -1
         self.handle = None
         self.match_version = -1

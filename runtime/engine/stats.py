@@ -20,6 +20,8 @@ class EngineStats:
         computed_tokens: of these, computed for the call.
         output_tokens: tokens generated, without end tokens.
         forced_tokens: of these, decided by a constraint alone.
+        drafted_tokens: draft tokens that were computed behind known ones.
+        accepted_tokens: of these, those that came indeed; output tokens among others.
         decode_steps: forward passes that gave a token, summed over the calls.
         engine_steps: forward passes of the engine (each serves many calls).
         forward_tokens: tokens that went through the model, recomputed ones included.
@@ -39,6 +41,8 @@ class EngineStats:
     computed_tokens: int = 0
     output_tokens: int = 0
     forced_tokens: int = 0
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
     decode_steps: int = 0
     engine_steps: int = 0
     forward_tokens: int = 0

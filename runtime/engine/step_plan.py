@@ -15,7 +15,7 @@ class Extend:
     """One sequence's part of a step: `length` tokens from position `start`.
 
     Its logits are rows `first_logit` and following of the step's logits: those of the
-    positions `logits_start` to `start + length`.
+    positions `logits_start` to `start + length`. The last `num_drafts` tokens are drafts.
     """
 
     seq: Sequence
@@ -24,11 +24,17 @@ class Extend:
     length: int
     logits_start: int
     first_logit: int
+    num_drafts: int
 
     @property
     def end(self) -> int:
         """The position after the last token."""
         return self.start + self.length
+
+    @property
+    def known_end(self) -> int:
+        """The position after the last token that is no draft."""
+        return self.end - self.num_drafts
 
     @property
     def num_logits(self) -> int:
@@ -101,6 +107,13 @@ class Draft:
         self.logits_left += max(0, length - max(0, seq.logits_from - seq.cached_len))
         return length
 
+    def add_drafts(self, seq: Sequence, token_ids: list[int]) -> None:
+        """Let a sequence's part go on with draft tokens; they fit the step's limits."""
+        seq.propose(token_ids)
+        self.parts[seq] += len(token_ids)
+        self.tokens_left -= len(token_ids)
+        self.logits_left -= len(token_ids)
+
 
 def lay_out(
     parts: dict[Sequence, int],
@@ -125,10 +138,12 @@ def lay_out(
     base = 0
     for seq, length in parts.items():
         start, end = seq.cached_len, seq.cached_len + length
-        token_ids[base : base + length] = seq.token_ids[start:end]
+        token_ids[base : base + length] = seq.fed_ids(end)[start:]
         positions[base : base + length] = np.arange(start, end)
         logits_start = min(max(start, seq.logits_from), end)
-        extends.append(Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows)))
+        extends.append(
+            Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows), seq.num_drafts)
+        )
         logit_rows.extend(range(base + logits_start - start, base + length))
         base += length
     token_rows = np.repeat(table_rows, lengths)
