@@ -16,6 +16,7 @@ from typing import Any
 
 from lmc.backends import load_model
 from lmc.ir.calls import GenCall, SamplingParams
+from lmc.runtime.engine.engine import Engine
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 LONGEST_TEXT = 1600
@@ -81,7 +82,7 @@ def answer_all(engine: Any, calls: list[GenCall], batch: int) -> list[Any]:
 
 def measure(loaded: Any, calls: list[GenCall], batch: int, **options: Any) -> tuple[Any, ...]:
     """Return the answers, the engine's counts, and the CPU seconds of a run."""
-    with loaded.open_engine(**options) as engine:
+    with Engine(loaded.model, loaded.target, **options) as engine:
         before = time.process_time()
         results = answer_all(engine, calls, batch)
         seconds = time.process_time() - before
