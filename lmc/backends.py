@@ -59,9 +59,9 @@ def open_backend(
     path = find_model(None if model is None else str(model))
     key = (str(path), dtype)
     if draft_model is not None:
-        loaded = load_model(draft_model, dtype=dtype, progress=progress)
-        _check_same_tokens(path, loaded, draft_model)
-        engine_options["draft_model"] = loaded.model
+        draft_path = find_model(str(draft_model))
+        _check_same_tokens(path, draft_path)
+        engine_options["draft_model"] = load_model(draft_path, dtype=dtype, progress=progress).model
     if engine_options or key not in _open:
         engine = _open_engine(path, dtype, progress, engine_options)
         if engine_options:
@@ -100,14 +100,12 @@ def load_model(
     return LoadedModel(CausalModel.load(path, dtype=dtype, progress=progress), target)
 
 
-def _check_same_tokens(path: Path, draft: LoadedModel, name: str | Path) -> None:
+def _check_same_tokens(path: Path, draft_path: Path) -> None:
     """Refuse a draft model whose token ids stand for other texts."""
-    known, others = (
-        target.tokenizer.token_bytes() for target in (open_target(str(path)), draft.target)
-    )
+    known, others = (open_target(str(p)).tokenizer.token_bytes() for p in (path, draft_path))
     if list(known) != list(others):
         raise ModelError(
-            f"the draft model {name} has another tokenizer than the model",
+            f"the draft model {draft_path} has another tokenizer than the model",
             hint="take a smaller model of the same family",
         )
 

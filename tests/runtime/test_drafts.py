@@ -5,13 +5,18 @@ import threading
 
 import numpy as np
 import pytest
-from model_support import TINY, write_model
+from model_support import TINY, real_text_ids, smollm, smollm_path, write_model
 
-from lmc.errors import Cancelled, EngineError, UsageError
+import lmc
+from lmc.backends import open_backend
+from lmc.codegen.target import oracle_target
+from lmc.errors import Cancelled, EngineError, ModelError, UsageError
 from lmc.ir.calls import Constraint
 from lmc.runtime.engine import scheduler
+from lmc.runtime.engine.engine import Engine
 from lmc.runtime.engine.ngram import LONGEST, NgramIndex
 from lmc.runtime.models import CausalModel
+from lmc.summary import summary_lines
 
 PATTERNS = (r"[a-z]{2,6} [0-9]{3}", r"(the |a )?(abc|then|9)+\.", r"(ab|cd|ef, )*x?", r"[a-e ]*")
 
@@ -378,3 +383,63 @@ def test_options_that_do_not_fit_are_refused(fakes, options):
 def test_a_draft_model_needs_the_drafts_of_a_model(fakes):
     with pytest.raises(UsageError, match="draft_model was given"):
         fakes.make_engine(drafts="ngram", draft_model=fakes.FakeModel())
+
+
+# -- real models ---------------------------------------------------------------------------
+
+
+@pytest.mark.long
+@pytest.mark.model
+def test_the_real_model_answers_twenty_prompts_alike_with_drafts(fakes):
+    """The text repeats its own numbers and names; the model drafts for itself without a miss."""
+    from lmc.codegen.target import load_target
+
+    target = load_target(smollm_path())
+    prompts = [tuple(part.tolist()) for part in real_text_ids(1200).split(60)]
+    calls = [
+        fakes.gen(
+            prompt,
+            max_tokens=16,
+            temperature=(0.0, 0.0, 0.8)[key % 3],
+            key=key,
+            return_logprob=True,
+            frequency_penalty=(0.0, 0.3)[key % 2],
+        )
+        for key, prompt in enumerate(prompts)
+    ]
+    assert len(calls) == 20
+
+    def make(**options):
+        return Engine(smollm(), target, **{"num_slots": 4096, **options})
+
+    plain, without = answers(fakes, make, calls)
+    results, stats = answers(fakes, make, calls, drafts="ngram", max_running=4)
+    assert results == plain
+    assert 0 < stats.accepted_tokens <= stats.drafted_tokens
+    results, stats = answers(fakes, make, calls, draft_model=smollm(), num_drafts=4)
+    assert results == plain
+    assert stats.accepted_tokens == stats.drafted_tokens > 150
+    assert stats.decode_steps < 0.5 * without.decode_steps
+
+
+@pytest.mark.model
+def test_a_draft_model_of_another_tokenizer_is_refused(tmp_path):
+    path = write_model(tmp_path, TINY)
+    (path / "tokenizer.json").write_text(oracle_target().tokenizer.spec.model_json)
+    with pytest.raises(ModelError, match="another tokenizer"):
+        open_backend(draft_model=path)
+
+
+@lmc.function
+def greeting(s):
+    s += "Hello, my name is" + lmc.gen("answer", max_tokens=12)
+
+
+@pytest.mark.model
+def test_a_backend_opens_with_a_draft_model():
+    with open_backend(draft_model="smollm2", num_drafts=3) as backend:
+        run = greeting.run(backend=backend, temperature=0)
+        assert run.usage.accepted_tokens == run.usage.drafted_tokens > 0
+        assert run["answer"] == greeting.run(temperature=0)["answer"]
+        lines = summary_lines("greeting", [run], 1.0)
+        assert any("draft tokens" in line and "came" in line for line in lines)
