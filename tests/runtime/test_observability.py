@@ -213,6 +213,8 @@ def test_a_trace_holds_steps_requests_and_calls(fakes, tmp_path, mode):
         assert call["args"]["program"].endswith(":branching")
     requests = named(events, tracing.REQUESTS, "b")
     whole = [e for e in requests if "outcome" in e["args"]]
+    assert sum(e["args"].get("output_tokens", 0) for e in whole) == 3 * 12
+    assert sum(e["args"].get("cached_tokens", 0) for e in whole) > 0
     assert (
         sorted(e["args"]["outcome"] for e in whole if e["name"].startswith("x@")) == ["length"] * 3
     )
