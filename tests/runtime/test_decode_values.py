@@ -1,5 +1,8 @@
 """Penalties, biases, log-probabilities of the engine against a slow walk over the fake model."""
 
+import random
+import re
+
 import numpy as np
 import pytest
 
@@ -145,3 +148,80 @@ def test_a_wrong_stop_pattern_fails_its_call_only(fakes):
         assert "back-reference" in str(waiter.outcome())
         assert fakes.run_all(engine, [fakes.gen(PROMPT)])[0].token_ids
         engine.check()
+
+
+# -- everything together -------------------------------------------------------------------------
+
+
+def random_options(rng, table):
+    """Return parameters that meet each other: limits, ends, stops, penalties, choices of ids."""
+    # No half characters, so that a text is the tokens' texts joined.
+    broken = {i: -100.0 for i, piece in enumerate(table) if piece and not piece.isascii()}
+    pieces = ["th", "e", "an", "0", " ", "in", "abc", "9", ", ", "the", "er"]
+    least = rng.choice([0, 0, 2, 5])
+    return {
+        "max_tokens": rng.randint(least, 20),
+        "min_tokens": least,
+        "temperature": rng.choice([0.0, 0.7, 1.3]),
+        "key": rng.randrange(10**6),
+        "top_k": rng.choice([-1, 5]),
+        "top_p": rng.choice([1.0, 0.8]),
+        "min_p": rng.choice([0.0, 0.05]),
+        "stop": tuple(rng.sample(pieces, rng.randint(0, 2))),
+        "stop_regex": tuple(rng.sample(["[aeiou]{2}", "[0-9][a-z]", " .[b-d]"], rng.randint(0, 1))),
+        "stop_token_ids": tuple(rng.sample(range(3, 60), rng.randint(0, 2))),
+        "ignore_eos": rng.random() < 0.5,
+        "frequency_penalty": rng.choice([0.0, 0.8]),
+        "repetition_penalty": rng.choice([1.0, 1.4]),
+        "logit_bias": tuple(sorted({**broken, 5: 2.0, 1: 3.0}.items())),
+        "return_logprob": True,
+        "top_logprobs_num": rng.choice([0, 2]),
+        "logprob_start_len": rng.choice([-1, 0, 3]),
+    }
+
+
+def cut_of(text, first, stops, patterns):
+    """Return where the first stop to be complete begins; None where none comes.
+
+    It begins at `first` or later; of those that end at a character the longest counts.
+    """
+    for end in range(first + 1, len(text) + 1):
+        begins = [end - len(s) for s in stops if text[:end].endswith(s) and end - len(s) >= first]
+        if begins:
+            return min(begins)
+        found = [re.compile(pattern).search(text[:end], first) for pattern in patterns]
+        if any(found):
+            return min(match.start() for match in found if match)
+    return None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_parameters_that_meet_each_other(fakes, seed):
+    """Random calls, together in a small pool, are answered as a plain reading of the rules says."""
+    rng = random.Random(seed)
+    tokenizer = fakes.FakeTokenizer()
+    calls = [
+        fakes.gen(PROMPT[: rng.randint(3, 8)], **random_options(rng, tokenizer.table))
+        for _ in range(40)
+    ]
+    with fakes.make_engine(num_slots=100, token_budget=32) as engine:
+        results = fakes.run_all(engine, calls)
+        engine.check()
+    reasons = set()
+    for call, result in zip(calls, results, strict=True):
+        ids, logprobs, tops = walk(fakes, call)
+        text, params = tokenizer.decode(ids), call.params
+        first = len(tokenizer.decode(ids[: params.min_tokens]))
+        cut = cut_of(text, first, params.stop, params.stop_regex)
+        assert result.text == (text if cut is None else text[:cut])
+        kept = len(result.token_ids)
+        assert result.token_ids == ids[:kept]
+        assert tokenizer.decode(ids[:kept]) + result.tail == result.text
+        assert result.logprobs == logprobs[:kept]
+        if params.top_logprobs_num and params.max_tokens:
+            assert result.top_logprobs == tops[:kept]
+        is_cut_or_ended = cut is not None or len(ids) < params.max_tokens
+        assert result.finish_reason == ("stop" if is_cut_or_ended else "length")
+        assert (result.prompt_logprobs is None) == (params.logprob_start_len < 0)
+        reasons.add((result.finish_reason, cut is None))
+    assert reasons == {("stop", True), ("stop", False), ("length", True)}
