@@ -182,7 +182,16 @@ def check_matrix(fakes, make, calls, *, small_pool, chunks=CHUNKS, batches=BATCH
         forked = fakes.run_all(engine, [calls[i] for i in generations for _ in range(FORKS)])
         count.compare("fork of 8", forked, [cold[i] for i in generations for _ in range(FORKS)])
         assert engine.stats().cached_tokens > engine.stats().computed_tokens
+    check_drafts(fakes, make, calls, cold, count)
     return count
+
+
+def check_drafts(fakes, make, calls, cold, count):
+    """Draft tokens from the text's own repetitions; greedy and sampled calls alike."""
+    with make(drafts="ngram", token_budget=64, max_running=32) as engine:
+        count.compare("drafts", fakes.run_all(engine, calls), cold)
+        assert engine.stats().drafted_tokens > 0
+        engine.check()
 
 
 @pytest.fixture(autouse=True)
@@ -208,7 +217,7 @@ def check_real(fakes, num_prompts):
 
 
 def check_tiny(fakes, folder, num_prompts, **options):
-    model = CausalModel.load(write_model(folder, GROUPED))
+    model = CausalModel.load(write_model(folder / "model", GROUPED))
     vocab = fakes.FakeTokenizer().vocab_size
     contexts = [
         tuple(3 + byte % (vocab - 3) for byte in text.encode()[:60])
@@ -241,7 +250,7 @@ def tell(name, check, *arguments):
     """Run a check and print what was compared."""
     started, cpu = time.monotonic(), time.process_time()
     count = check(*arguments)
-    assert len(count.ways) == 4 + len(CHUNKS) * len(BATCHES)
+    assert len(count.ways) == 5 + len(CHUNKS) * len(BATCHES)
     print(
         f"\n{name}: {len(count.ways)} ways ({', '.join(count.ways)}), {count.results:,} results, "
         f"{count.token_ids:,} token ids, {count.logprobs:,} log-probabilities equal; "
