@@ -120,7 +120,8 @@ class ScoreCall:
 class CallUsage:
     """Token counts and times of one call.
 
-    `prompt_tokens` = `cached_tokens` + tokens of the context computed for this call;
+    `prompt_tokens` = `cached_tokens` + tokens of the context computed for this call; of the
+    cached ones `cached_host_tokens` came from host memory and `cached_disk_tokens` from disk;
     `forced_tokens` are output tokens that the constraint alone decided; `drafted_tokens` were
     computed before it was known whether they come, and `accepted_tokens` of them came;
     `decode_steps` are forward passes that produced this call's output. Times are seconds since
@@ -131,6 +132,8 @@ class CallUsage:
 
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    cached_host_tokens: int = 0
+    cached_disk_tokens: int = 0
     output_tokens: int = 0
     forced_tokens: int = 0
     drafted_tokens: int = 0

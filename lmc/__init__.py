@@ -14,6 +14,8 @@ Names are loaded on first use, so that importing lmc stays light.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from lmc.version import __version__
+
 if TYPE_CHECKING:
     from lmc.backends import default_backend, open_backend, set_default_backend
     from lmc.checking.program import CheckReport
@@ -76,7 +78,6 @@ if TYPE_CHECKING:
     from lmc.runtime.result import RunResult
     from lmc.runtime.tracing import Trace as trace
 
-__version__ = "0.1.0"
 __all__ = [
     "REGEX_BOOL",
     "REGEX_FLOAT",

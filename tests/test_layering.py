@@ -16,7 +16,7 @@ ALLOWED = {
     "codegen": {"ir"},
     "runtime": {"codegen.plan", "codegen.target", "codegen.tokenizer", "ir", "kernels"},
 }
-SHARED = {"errors", "gguf_file"}
+SHARED = {"errors", "gguf_file", "version"}
 
 THIRD_PARTIES = {
     "click": ("lmc/cli",),

@@ -6,8 +6,9 @@ by slots of its own. `insert` moves own slots into the tree and gives back dupli
 partly filled belongs to its request alone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,50 @@ class CacheHandle:
     length: int
     namespace: str = ""
     is_live: bool = True
+
+
+class LowerTier(Protocol):
+    """What keeps the paths that the cache evicts; see lmc.runtime.cache.host_tier."""
+
+    def keep(self, token_ids: TokenArray, slots: SlotArray, namespace: str) -> None:
+        """Copy a path of the cache."""
+        ...
+
+    def load(
+        self, token_ids: TokenArray, start: int, give: Callable[[int], SlotArray], namespace: str
+    ) -> int:
+        """Copy what is kept from `start` on into the slots that `give` returns."""
+        ...
+
+    def mark_dead(self, token_ids: TokenArray, keep: int, namespace: str) -> None:
+        """Say that nothing will need a path behind `keep` tokens."""
+        ...
+
+    def flush(self) -> None:
+        """Forget everything."""
+        ...
+
+    def check(self) -> None:
+        """Raise when a slot has no owner or two."""
+        ...
+
+
+class _Keeper:
+    """Hands what a tree evicts, and is not known to be of no use, to a tier below."""
+
+    def __init__(self, tree: RadixTree, lower: LowerTier) -> None:
+        self.tree = tree
+        self.lower = lower
+        self.is_on = True
+
+    def stored(self, leaf: RadixNode) -> None:
+        """Nothing to do: the tier takes what is evicted."""
+
+    def dropping(self, leaf: RadixNode, keep: int) -> None:
+        """Have the path to a leaf kept."""
+        if self.is_on and not leaf.is_dead:
+            tokens, slots = self.tree.path_tokens(leaf), self.tree.path_slots(leaf)
+            self.lower.keep(tokens, slots, leaf.namespace)
 
 
 class PrefixCache:
@@ -60,6 +105,7 @@ class PrefixCache:
         self.totals = CacheTotals()
         self.events = EventLog(self.tree, max_events) if max_events else None
         self.shadow = ShadowTokens(self.num_slots) if is_debug else None
+        self._keeper: _Keeper | None = None
         self._pins: dict[int, CacheHandle] = {}
         self._lasting: set[int] = set()
         self._next_pin = 0
@@ -158,6 +204,46 @@ class PrefixCache:
             self._give_back(slots, Owner.TREE)
         return self.pool.alloc(count)
 
+    def set_lower(self, lower: LowerTier) -> None:
+        """Have what is evicted, and not known to be of no use, kept in a tier below."""
+        self._keeper = _Keeper(self.tree, lower)
+        self.tree.listeners.append(self._keeper)
+
+    def load(
+        self, handle: CacheHandle, token_ids: TokenArray, slots: SlotArray
+    ) -> tuple[CacheHandle, SlotArray]:
+        """Lengthen a locked path of `token_ids` by what the tier below has of them.
+
+        `slots` are the path's; there must be room for what is missing. Returns the new handle
+        and slots; `handle` is used up.
+        """
+        if self._keeper is None:
+            return handle, slots
+        own: SlotArray = slots[:0]
+
+        def give(count: int) -> SlotArray:
+            nonlocal own
+            given = self.alloc(count)
+            assert given is not None, "a sequence starts only where there is room for it"
+            own = given
+            return given
+
+        try:
+            self._keeper.lower.load(token_ids, handle.length, give, handle.namespace)
+        except BaseException:
+            self.free(own)
+            self.release(handle)
+            raise
+        row = np.concatenate([slots, own])
+        self.wrote(handle, token_ids[: len(row)], row, handle.length)
+        return self.insert(handle, token_ids[: len(row)], row), row
+
+    def mark_dead(self, node: RadixNode, length: int, keep: int) -> None:
+        """Say that nothing will need the path to `node`, of `length`, behind `keep` tokens."""
+        self.tree.mark_dead(node, length, keep)
+        if self._keeper is not None:
+            self._keeper.lower.mark_dead(self.tree.path_tokens(node), keep, node.namespace)
+
     def insert(self, handle: CacheHandle, token_ids: TokenArray, row: SlotArray) -> CacheHandle:
         """Move the KV of `token_ids`, held in `row`, into the tree.
 
@@ -231,10 +317,15 @@ class PrefixCache:
         return True
 
     def flush(self) -> int:
-        """Drop every unlocked token; return how many."""
+        """Drop every unlocked token, and all that the tier below has; return how many."""
         if self.events is not None:
             self.events.is_flushing = True
+        if self._keeper is not None:
+            self._keeper.is_on = False
+            self._keeper.lower.flush()
         slots = self.tree.evict(self.tree.evictable_len)
+        if self._keeper is not None:
+            self._keeper.is_on = True
         if self.events is not None:
             self.events.is_flushing = False
         self._give_back(slots, Owner.TREE)
@@ -283,6 +374,8 @@ class PrefixCache:
             raise PageOwnershipError("a request names a slot that is not its own")
         if self.pool.num_owned(Owner.REQUEST) != len(own) * self.page_size:
             raise PageOwnershipError("slots are owned by requests that are gone")
+        if self._keeper is not None:
+            self._keeper.lower.check()
 
     def _expect_live(self, handle: CacheHandle) -> None:
         if not handle.is_live:

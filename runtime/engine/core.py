@@ -5,7 +5,7 @@ Everything here runs on one thread at a time; tests drive it directly.
 
 import dataclasses
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -20,7 +20,12 @@ from lmc.runtime.engine.scheduler import Scheduler
 from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.engine.stats import EngineStats
 from lmc.runtime.engine.step_plan import Extend, StepPlan
+from lmc.runtime.engine.tiers import TierOptions, Tiers
 from lmc.runtime.engine.watch import Watch
+
+
+def _nothing() -> None:
+    """Wake nobody."""
 
 
 class EngineCore:
@@ -36,6 +41,9 @@ class EngineCore:
         max_events: cache events that wait to be taken at the most; 0 makes none.
         is_debug: whether everything is verified after every step.
         drafter: gives draft tokens; without it none are computed.
+        tiers: what lies below the pool.
+        binding: what the bytes of KV depend on; tells which files of a disk tier may be used.
+        wake: called, on another thread, when there is something to do for `step`.
     """
 
     def __init__(
@@ -50,6 +58,9 @@ class EngineCore:
         max_events: int = 0,
         is_debug: bool = False,
         drafter: Drafter | None = None,
+        tiers: TierOptions | None = None,
+        binding: Mapping[str, str] | None = None,
+        wake: Callable[[], None] = _nothing,
     ) -> None:
         policy = policy or Policy()
         self.runner = ModelRunner(model, num_slots=num_slots, max_running=max_running)
@@ -69,6 +80,10 @@ class EngineCore:
             policy=policy,
         )
         self.scheduler.drafter = drafter
+        self.tiers: Tiers | None = None
+        if tiers is not None:
+            self.tiers = Tiers(tiers, self.runner, self.cache, binding=binding or {}, wake=wake)
+            self.scheduler.on_kept = self.tiers.store
         self.stats = EngineStats()
         self.watch = Watch()
         self._live: dict[int, Request] = {}
@@ -77,8 +92,14 @@ class EngineCore:
     # -- what requests ask for ---------------------------------------------------------------
 
     def add(self, seq: Sequence) -> None:
-        """Queue a sequence; raises EngineError when it can never fit."""
-        self.scheduler.submit(seq)
+        """Queue a sequence, which may first wait for a part of its prefix to be read.
+
+        Raises:
+            EngineError: it can never fit.
+        """
+        self.scheduler.expect_fit(seq)
+        if self.tiers is None or not self.tiers.must_wait(seq):
+            self.scheduler.submit(seq)
 
     def end(self, seq: Sequence, *, keep_cache: bool = True) -> None:
         """End a sequence; it owns nothing afterwards."""
@@ -103,7 +124,17 @@ class EngineCore:
     @property
     def has_work(self) -> bool:
         """Whether a step would do anything."""
-        return self.scheduler.has_work
+        return self.scheduler.has_work or (self.tiers is not None and self.tiers.has_ready)
+
+    @property
+    def patience(self) -> float | None:
+        """Seconds after which `has_work` may have changed by itself; None where it cannot."""
+        return None if self.tiers is None else self.tiers.patience
+
+    def close(self) -> None:
+        """End what works beside the engine's thread; call `fail_all` before."""
+        if self.tiers is not None:
+            self.tiers.close()
 
     def register(self, request: Request) -> None:
         """Take note of a request that is on its way (its constraint may not be ready)."""
@@ -166,11 +197,14 @@ class EngineCore:
         return dataclasses.replace(
             self.stats, preemptions=self.scheduler.num_preemptions,
             speculated_tokens=ledger.speculated, wasted_tokens=ledger.wasted,
+            **(self.tiers.totals() if self.tiers is not None else {}),
         )  # fmt: skip
 
     def step(self) -> None:
         """Compute one step and hand its results out."""
         begun = time.perf_counter()
+        for seq in self.tiers.take_ready() if self.tiers is not None else ():
+            self.scheduler.submit(seq)
         try:
             plan, ready = self.scheduler.plan()
         except MemoryError as error:

@@ -14,6 +14,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
+from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 from weakref import WeakValueDictionary
@@ -38,11 +39,13 @@ from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
 from lmc.runtime.engine.self_check import check_exactness
 from lmc.runtime.engine.stats import EngineStats
+from lmc.runtime.engine.tiers import tier_options
 from lmc.runtime.engine.watch import gauges_of
 from lmc.runtime.exactness import Exactness
 from lmc.runtime.guess import Guess
 from lmc.runtime.reference_names import ServerNames
 from lmc.runtime.stop_patterns import compile_stop_pattern
+from lmc.version import __version__
 
 T = TypeVar("T")
 
@@ -88,10 +91,14 @@ class Engine(ServerNames):
             where there is one.
         num_drafts: the most draft tokens of a call in a step.
         draft_model: a smaller model of the same tokenizer.
+        host_tier: bytes of host memory for KV that the pool evicts.
+        disk_tier: folder for KV that later processes may use; brings 256 MiB of host memory
+            if `host_tier` asks for none.
+        disk_bytes: what the folder may take; 4 GiB by default.
 
     Raises:
         UsageError: an unknown choice of `cache`, `order`, `eviction` or `drafts`, or drafts that
-            cannot be made.
+            cannot be made; sizes that hold nothing; a folder that cannot be used.
     """
 
     def __init__(
@@ -114,10 +121,14 @@ class Engine(ServerNames):
         draft_model: CausalModel | None = None,
         reuse_constraints: bool = True,
         constraint_seconds: float = 60.0,
+        host_tier: int | None = None,
+        disk_tier: str | Path | None = None,
+        disk_bytes: int | None = None,
     ) -> None:
         if drafts is None:
             drafts = "off" if draft_model is None else "model"
         policy = Policy(cache=cache, order=order, eviction=eviction, drafts=drafts)
+        tiers = tier_options(host_tier, disk_tier, disk_bytes)
         self._target = target
         self._threads = threads
         self._vocab_size = model.config.vocab_size
@@ -136,6 +147,9 @@ class Engine(ServerNames):
             drafter=drafter,
             max_events=cache_events,
             is_debug=os.environ.get("LMC_DEBUG") == "1" if debug is None else debug,
+            tiers=tiers,
+            binding={} if tiers is None else {"lmc": __version__, **kv_binding(model, target)},
+            wake=lambda: self._discard(_nothing),
         )
         self._compile = _make_compiler(target, reuse=reuse_constraints)
         self._compile_seconds = constraint_seconds
@@ -284,12 +298,7 @@ class Engine(ServerNames):
     @property
     def kv_binding(self) -> dict[str, str]:
         """What the bytes of a prefix's KV depend on, by name."""
-        target = self._target
-        return {
-            "tokenizer": target.tokenizer.fingerprint,
-            "template": target.fingerprint,
-            **self._core.runner.model.kv_fingerprint,
-        }
+        return kv_binding(self._core.runner.model, self._target)
 
     @property
     def kv_bytes_per_token(self) -> int:
@@ -490,7 +499,7 @@ class Engine(ServerNames):
         while True:
             with self._wake:
                 while not (self._inbox or self._is_closing or self._core.has_work):
-                    self._wake.wait()
+                    self._wake.wait(self._core.patience)
                 if self._is_closing:
                     return False
                 actions = list(self._inbox)
@@ -511,12 +520,22 @@ class Engine(ServerNames):
         for action in actions:
             action()
         self._core.fail_all(reason)
+        self._core.close()
 
     def _set_threads(self) -> None:
         if self._threads is not None:
             import torch
 
             torch.set_num_threads(self._threads)
+
+
+def kv_binding(model: CausalModel, target: Target) -> dict[str, str]:
+    """Return what the bytes of a prefix's KV depend on, by name."""
+    return {
+        "tokenizer": target.tokenizer.fingerprint,
+        "template": target.fingerprint,
+        **model.kv_fingerprint,
+    }
 
 
 def _make_compiler(target: Target, *, reuse: bool) -> Callable[[Constraint], CompiledConstraint]:

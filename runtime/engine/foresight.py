@@ -141,7 +141,7 @@ class Foresight:
             self._keep(record, hint, self._cache.find(context, seq.namespace))
         if hint.result == "none":
             keep = record.shared_len if hint.context == "last" else seq.context_len
-            self._cache.tree.mark_dead(node, length, keep)
+            self._cache.mark_dead(node, length, keep)
 
     def run_ended(self, run: int) -> None:
         """Take note that a run asks nothing more: what it alone kept is dead."""
@@ -190,7 +190,7 @@ class Foresight:
             return
         node, length = hold.node, self._cache.tree.path_len(hold.node)
         self._cache.tree.unhold(hold)
-        self._cache.tree.mark_dead(node, length, record.shared_len)
+        self._cache.mark_dead(node, length, record.shared_len)
 
     def _record(self, seq: Sequence) -> RunRecord | None:
         return self._runs.get(seq.hint.run) if seq.hint is not None else None

@@ -249,9 +249,12 @@ class Generation(Request):
         was_started = self._seq is not None and self._seq.first_cached_len >= 0
         prompt_len = len(self._context) if was_started else 0
         cached_len = min(self._seq.first_cached_len, prompt_len) if self._seq is not None else 0
+        lower = self._seq.first_lower_lens(prompt_len) if self._seq is not None else (0, 0)
         return CallUsage(
             prompt_tokens=prompt_len,
             cached_tokens=max(0, cached_len),
+            cached_host_tokens=lower[0],
+            cached_disk_tokens=lower[1],
             output_tokens=len(self._output),
             forced_tokens=self._num_forced,
             drafted_tokens=0 if self._seq is None else self._seq.drafted,
@@ -303,6 +306,8 @@ def count_usage(core: Core, usage: CallUsage) -> None:
     """Add a finished call to the engine's totals."""
     core.stats.prompt_tokens += usage.prompt_tokens
     core.stats.cached_tokens += usage.cached_tokens
+    core.stats.cached_host_tokens += usage.cached_host_tokens
+    core.stats.cached_disk_tokens += usage.cached_disk_tokens
     core.stats.computed_tokens += usage.computed_tokens
     core.stats.output_tokens += usage.output_tokens
     core.stats.forced_tokens += usage.forced_tokens

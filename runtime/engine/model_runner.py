@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmc.errors import EngineError
+from lmc.runtime.engine.kv_memory import read_kv, write_kv
 from lmc.runtime.engine.step_plan import StepPlan
 
 if TYPE_CHECKING:
@@ -102,38 +103,20 @@ class ModelRunner:
         self.max_len = min(model.config.max_positions, num_slots)
         self.page_table: NDArray[np.int32] = np.zeros((max_running, self.max_len), dtype=np.int32)
         self._table = torch.from_numpy(self.page_table)
-        self._kv = model.new_kv(num_slots)
+        self.kv = model.new_kv(num_slots)
 
     @property
     def kv_bytes_per_token(self) -> int:
         """Size of one token's KV over all layers."""
-        return self._kv.nbytes_per_token  # type: ignore[no-any-return]
+        return self.kv.nbytes_per_token  # type: ignore[no-any-return]
 
     def read_kv(self, slots: NDArray[np.int32]) -> bytes:
         """Return the KV of some slots: [layers, keys and values, slots, heads, head dim]."""
-        import torch
-
-        index = torch.from_numpy(slots).long()
-        parts = [
-            tensor.index_select(0, index).view(torch.uint8).numpy().tobytes()
-            for pair in zip(self._kv.keys, self._kv.values, strict=True)
-            for tensor in pair
-        ]
-        return b"".join(parts)
+        return read_kv(self.kv, slots)
 
     def write_kv(self, slots: NDArray[np.int32], data: memoryview, first: int) -> None:
         """Write what `read_kv` gave, from token `first` on, into slots: as many as there are."""
-        import torch
-
-        if data.readonly:
-            data = memoryview(bytearray(data))
-        count = len(data) // self.kv_bytes_per_token
-        values = torch.frombuffer(data, dtype=torch.uint8).view(2 * len(self._kv.keys), count, -1)
-        index = torch.from_numpy(slots).long()
-        pairs = zip(self._kv.keys, self._kv.values, strict=True)
-        for part, tensor in zip(values, (t for pair in pairs for t in pair), strict=True):
-            wanted = part[first : first + len(slots)].view(tensor.dtype).view(-1, *tensor.shape[1:])
-            tensor.index_copy_(0, index, wanted)
+        write_kv(self.kv, slots, data, first)
 
     def forward(self, plan: StepPlan) -> NDArray[np.float32]:
         """Compute a step; return its logits, float32 [len(plan.logit_rows), vocab].
@@ -156,7 +139,7 @@ class ModelRunner:
             logit_rows=torch.from_numpy(plan.logit_rows),
         )
         with torch.inference_mode():
-            logits = self.model.forward(batch, self._kv)
+            logits = self.model.forward(batch, self.kv)
         expected = (len(plan.logit_rows), self.model.config.vocab_size)
         if tuple(logits.shape) != expected:
             raise EngineError(

@@ -87,6 +87,9 @@ class Prefilling(Request):
         core.stats.prompt_tokens += size
         core.stats.cached_tokens += seq.first_cached_len
         core.stats.computed_tokens += computed
+        host, disk = seq.first_lower_lens(size)
+        core.stats.cached_host_tokens += host
+        core.stats.cached_disk_tokens += disk
         if self.guess is not None:
             core.end(seq)
             self.deliver(core, PinnedPrefix(computed, _release_nothing))

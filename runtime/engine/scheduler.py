@@ -13,10 +13,11 @@ their sequences: a sequence that ended or was preempted in between is skipped.
 
 import heapq
 from bisect import insort
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from lmc.errors import EngineError
 from lmc.runtime.cache.prefix_cache import CacheHandle, PrefixCache
+from lmc.runtime.cache.radix_tree import RadixNode
 from lmc.runtime.engine.admission import WaitingQueue
 from lmc.runtime.engine.drafting import Drafter, add_drafts
 from lmc.runtime.engine.foresight import Foresight
@@ -33,6 +34,10 @@ MIN_PREFILL = 16
 """Prefill tokens per step that decodes cannot crowd out (at most a quarter of the budget)."""
 
 
+def _ignore(_node: RadixNode) -> None:
+    """Take no note of a path that is kept."""
+
+
 class Scheduler:
     """Holds waiting and running sequences and plans steps over a prefix cache.
 
@@ -42,6 +47,7 @@ class Scheduler:
         token_budget: tokens per step (decodes always fit).
         max_running: sequences that run at once, at most the rows of the page table.
         policy: whom to serve and what to forget first.
+        on_kept: called with the path that a sequence leaves in the cache when it ends.
     """
 
     def __init__(
@@ -52,9 +58,11 @@ class Scheduler:
         token_budget: int = 512,
         max_running: int = 64,
         policy: Policy | None = None,
+        on_kept: Callable[[RadixNode], None] = _ignore,
     ) -> None:
         policy = policy or Policy()
         self.cache = cache
+        self.on_kept = on_kept
         self.foresight = Foresight(cache, is_on=policy.eviction == "plan")
         self.page_table = page_table
         self.token_budget = token_budget
@@ -89,13 +97,7 @@ class Scheduler:
         Raises:
             EngineError: it can never fit the pool or the page table.
         """
-        if seq.max_len > self.max_len:
-            place = "pool" if self.max_len == self.cache.num_slots else "model's context"
-            raise EngineError(
-                f"the request may need {seq.max_len} tokens (context and output), "
-                f"but the {place} holds {self.max_len}",
-                hint="shorten the prompt or lower max_tokens",
-            )
+        self.expect_fit(seq)
         seq.arrival_step = self.step
         self.tenants.enter(seq)
         if seq.guess is not None and seq.guess.is_open:
@@ -104,6 +106,20 @@ class Scheduler:
         self.foresight.submitted(seq)
         self.waiting.add(seq)
         self.foresight.hold_waiting([seq])
+
+    def expect_fit(self, seq: Sequence) -> None:
+        """Refuse a sequence that can never fit the pool or the page table.
+
+        Raises:
+            EngineError: it cannot.
+        """
+        if seq.max_len > self.max_len:
+            place = "pool" if self.max_len == self.cache.num_slots else "model's context"
+            raise EngineError(
+                f"the request may need {seq.max_len} tokens (context and output), "
+                f"but the {place} holds {self.max_len}",
+                hint="shorten the prompt or lower max_tokens",
+            )
 
     def finish(self, seq: Sequence, *, keep_cache: bool = True) -> None:
         """End a sequence in whatever state; it owns nothing afterwards.
@@ -117,6 +133,7 @@ class Scheduler:
             self.cache.release(handle)
             if keep_cache:
                 self.foresight.ended(seq, handle.node, handle.length)
+                self.on_kept(handle.node)
         elif seq.state is SequenceState.WAITING:
             (self.guesses if seq.is_guess else self.waiting).remove(seq)
             self.foresight.forget_waiting(seq)
@@ -131,6 +148,7 @@ class Scheduler:
         """
         handle = self._withdraw(seq, keep_cache=True)
         self.foresight.ended(seq, handle.node, handle.length)
+        self.on_kept(handle.node)
         pin = self.cache.pin(handle, is_lasting=seq.hint is None)
         self._ended(seq)
         return pin
@@ -319,15 +337,20 @@ class Scheduler:
             if not self._drop_guess() and not self._take_from_others(seq, draft):
                 self.cache.release(handle)
                 return False
+        found = handle.length
+        handle, slots = self.cache.load(handle, seq.token_ids[: seq.logits_from], slots)
         self.foresight.started(seq, handle.length)
         self.tenants.started(seq)
         self.waiting.remove(seq)
-        self._place(seq, handle, slots)
+        self._place(seq, handle, slots, pool_len=found)
         insort(self.running, seq, key=lambda other: other.serial)
         return True
 
-    def _place(self, seq: Sequence, handle: CacheHandle, slots: IntArray) -> None:
-        """Give a sequence that starts a row, with the slots of its cached prefix in it."""
+    def _place(self, seq: Sequence, handle: CacheHandle, slots: IntArray, *, pool_len: int) -> None:
+        """Give a sequence that starts a row, with the slots of its cached prefix in it.
+
+        `pool_len` tokens of the prefix were in the pool before it started.
+        """
         seq.state = SequenceState.RUNNING
         self.cache.note_start(handle, min(seq.goal_len, seq.logits_from))
         seq.handle, seq.row = handle, heapq.heappop(self._free_rows)
@@ -335,7 +358,7 @@ class Scheduler:
         seq.cached_len = seq.alloc_len = seq.started_len = handle.length
         seq.prefill_len = seq.goal_len
         if seq.first_cached_len < 0:
-            seq.first_cached_len = handle.length
+            seq.first_cached_len, seq.first_pool_len = handle.length, pool_len
 
     # -- guesses ---------------------------------------------------------------------------
 
@@ -363,7 +386,7 @@ class Scheduler:
         if self.cache.new_slots(handle.length, seq.goal_len) > room:
             self.cache.release(handle)
             return False
-        self._place(seq, handle, slots)
+        self._place(seq, handle, slots, pool_len=handle.length)
         return True
 
     def _drop_guess(self) -> bool:

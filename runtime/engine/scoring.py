@@ -73,7 +73,7 @@ class Scoring(Request):
         self._found: dict[tuple[Option, int], float] = {}
         self._num_open = 0
         self._num_steps = 0
-        self._computed_len = 0
+        self._computed_len = self._host_len = self._disk_len = 0
         for option in call.options:
             for index, token_id in enumerate(option):
                 self._wanted.setdefault(option[:index], set()).add(token_id)
@@ -108,6 +108,9 @@ class Scoring(Request):
     def on_computed(self, core: Core, seq: Sequence) -> None:
         """End a branch; the last one ends the call."""
         self._computed_len += seq.total_len - seq.first_cached_len
+        host, disk = seq.first_lower_lens(seq.total_len)
+        self._host_len += host
+        self._disk_len += disk
         core.end(seq)
         self._num_open -= 1
         if self._num_open == 0:
@@ -130,6 +133,8 @@ class Scoring(Request):
         usage = self._usage()
         core.stats.prompt_tokens += usage.prompt_tokens
         core.stats.cached_tokens += usage.cached_tokens
+        core.stats.cached_host_tokens += usage.cached_host_tokens
+        core.stats.cached_disk_tokens += usage.cached_disk_tokens
         core.stats.computed_tokens += usage.computed_tokens
         logprobs = tuple(
             tuple(self._found[option[:i], token_id] for i, token_id in enumerate(option))
@@ -143,9 +148,13 @@ class Scoring(Request):
             len(branch.tokens) - max(0, branch.first_row - 1) for branch in self._branches.values()
         )
         prompt_len = len(self._context) + own_rows if self._branches else 0
+        cached = max(0, prompt_len - self._computed_len)
+        disk = min(cached, self._disk_len)
         return CallUsage(
             prompt_tokens=prompt_len,
-            cached_tokens=max(0, prompt_len - self._computed_len),
+            cached_tokens=cached,
+            cached_host_tokens=min(cached - disk, self._host_len),
+            cached_disk_tokens=disk,
             decode_steps=self._num_steps,
             queue_seconds=self.since_submission(self.started_at),
             first_token_seconds=self.since_submission(self.first_token_at),

@@ -50,6 +50,9 @@ class Sequence:
         chooser: by which its next tokens are chosen; only such sequences take draft tokens.
         context_len: tokens of the call's context; by default all that are known.
         namespace: cached tokens of which it shares; never those of another.
+
+    When it started first, `first_cached_len` tokens were cached: `first_pool_len` in the pool,
+    the rest below it. Tokens `disk_start` to `disk_end` were read from disk while it waited.
     """
 
     __slots__ = (
@@ -61,9 +64,12 @@ class Sequence:
         "chooser",
         "common_lens",
         "context_len",
+        "disk_end",
+        "disk_start",
         "drafted",
         "epoch",
         "first_cached_len",
+        "first_pool_len",
         "goal_len",
         "guess",
         "handle",
@@ -122,6 +128,8 @@ class Sequence:
         self.num_preemptions = 0
         self.num_drafts = self.drafted = self.accepted = 0
         self.first_cached_len = -1
+        self.first_pool_len = 0
+        self.disk_start = self.disk_end = 0
         self.matched_len = 0
         self.match_version = -1
         self.order_key = self.token_ids.astype(">i4").tobytes()
@@ -149,6 +157,13 @@ class Sequence:
     def is_finished(self) -> bool:
         """Whether the sequence has ended and owns nothing."""
         return self.state is SequenceState.FINISHED
+
+    def first_lower_lens(self, limit: int) -> tuple[int, int]:
+        """Return which of the first `limit` tokens host memory and the disk gave at first."""
+        high = max(0, min(limit, self.first_cached_len))
+        low = min(high, self.first_pool_len)
+        disk = max(0, min(high, self.disk_end) - max(low, self.disk_start))
+        return high - low - disk, disk
 
     def append(self, token_id: int) -> None:
         """Add one token at the end; it becomes part of the goal. Constant cost on average."""

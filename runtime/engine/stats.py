@@ -29,6 +29,16 @@ class EngineStats:
         busy_seconds: time spent in steps.
         speculated_tokens: tokens computed ahead of choices, for calls that nobody had made.
         wasted_tokens: of these, those that no call wanted.
+        cached_host_tokens: of `cached_tokens`, those that host memory gave.
+        cached_disk_tokens: of `cached_tokens`, those that were read from disk for the call.
+        host_stored_tokens: tokens copied from the pool to host memory.
+        host_loaded_tokens: tokens copied from host memory to the pool.
+        host_evicted_tokens: tokens that host memory forgot for want of room.
+        disk_stored_tokens: tokens written to the folder.
+        disk_loaded_tokens: tokens read from the folder into host memory.
+        disk_dropped_tokens: tokens not written, as too much waited to be written.
+        disk_evicted_files: files removed from the folder for want of room.
+        damaged_files: files of the folder that did not hold what they should.
         exactness: what the check at the start has found; no total, the same in differences.
     """
 
@@ -50,6 +60,16 @@ class EngineStats:
     busy_seconds: float = 0.0
     speculated_tokens: int = 0
     wasted_tokens: int = 0
+    cached_host_tokens: int = 0
+    cached_disk_tokens: int = 0
+    host_stored_tokens: int = 0
+    host_loaded_tokens: int = 0
+    host_evicted_tokens: int = 0
+    disk_stored_tokens: int = 0
+    disk_loaded_tokens: int = 0
+    disk_dropped_tokens: int = 0
+    disk_evicted_files: int = 0
+    damaged_files: int = 0
     exactness: Exactness = field(default_factory=Exactness)
 
     def __sub__(self, earlier: "EngineStats") -> "EngineStats":

@@ -37,6 +37,22 @@ class FakeConfig:
     max_positions: int = 4096
 
 
+class FakeKV(np.ndarray):
+    """One hash per slot, also as what moves KV knows: a layer of keys and values."""
+
+    nbytes_per_token = 16
+
+    @property
+    def keys(self) -> tuple[torch.Tensor]:
+        """The hashes as bits, [slots, 1, 1]."""
+        return (torch.from_numpy(self.view(np.ndarray).view(np.int64).reshape(-1, 1, 1)),)
+
+    @property
+    def values(self) -> tuple[torch.Tensor]:
+        """The same: there is nothing else."""
+        return self.keys
+
+
 @dataclass
 class FakeModel:
     """See the module's text. `before_forward` is called with every batch."""
@@ -47,9 +63,14 @@ class FakeModel:
     weights_fingerprint: str = "fake"
     batches: list[tuple[int, int]] = field(default_factory=list)
 
-    def new_kv(self, num_slots: int) -> np.ndarray:
+    @property
+    def kv_fingerprint(self) -> dict[str, str]:
+        """Return what the hashes depend on."""
+        return {"weights": self.weights_fingerprint}
+
+    def new_kv(self, num_slots: int) -> FakeKV:
         """Return one hash per slot, wrong until written."""
-        return np.full(num_slots, 0xDEAD, dtype=np.uint64)
+        return np.full(num_slots, 0xDEAD, dtype=np.uint64).view(FakeKV)
 
     def forward(self, batch, kv: np.ndarray) -> torch.Tensor:
         """Write the hashes of the batch's tokens, return logits made from them."""
