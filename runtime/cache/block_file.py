@@ -4,8 +4,9 @@
 
 A block is BLOCK_TOKENS tokens of a prefix, and its key is the hash of its parent's key and its
 tokens; the first block's parent is made of the namespace, the hash of all that the bytes of KV
-depend on, and of whom the prefix belongs to. So a key stands for a model and for all tokens down to the block's end, and whoever looks
-for a file knows every byte of it but the KV: nothing that is read is parsed, only compared.
+depend on, and of whom the prefix belongs to. So a key stands for a model and for all tokens
+down to the block's end, and whoever looks for a file knows every byte of it but the KV: nothing
+that is read is parsed, only compared.
 """
 
 import hashlib

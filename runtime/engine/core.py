@@ -103,7 +103,8 @@ class EngineCore:
 
     def end(self, seq: Sequence, *, keep_cache: bool = True) -> None:
         """End a sequence; it owns nothing afterwards."""
-        self.scheduler.finish(seq, keep_cache=keep_cache)
+        if self.tiers is None or not self.tiers.end_wait(seq):
+            self.scheduler.finish(seq, keep_cache=keep_cache)
 
     def end_pinned(self, seq: Sequence) -> int:
         """End a running sequence and pin its tokens; return the pin's number."""

@@ -29,6 +29,9 @@ from lmc.runtime.engine.sequence import Sequence, SequenceState
 DEFAULT_HOST_BYTES = 256 << 20
 """Host memory on the way from and to the disk, where none is asked for."""
 
+MAX_HOST_TOKENS = 1 << 20
+"""The most tokens in host memory: who owns them is kept in ten bytes a token."""
+
 DEFAULT_DISK_BYTES = 4 << 30
 
 FETCH_SECONDS = 2.0
@@ -106,7 +109,7 @@ class Tiers:
         if not cache.is_shared:
             raise UsageError("host_tier and disk_tier need cache='radix'", hint="leave cache out")
         per_token = runner.kv_bytes_per_token
-        num_slots = options.host_bytes // per_token
+        num_slots = min(options.host_bytes // per_token, MAX_HOST_TOKENS)
         if num_slots < cache.page_size:
             raise UsageError(
                 f"host_tier={options.host_bytes:,} holds nothing: one page takes "
@@ -123,10 +126,9 @@ class Tiers:
         self._namespace = namespace_of(binding)
         self._waits: dict[Fetch, _Wait] = {}
         self._by_key: dict[bytes, _Wait] = {}
+        self._waiting: set[Sequence] = set()
         self.disk_tokens = 0
-        self.host = HostTier(
-            num_slots, HostMemory(runner, num_slots), page_size=cache.page_size
-        )
+        self.host = HostTier(num_slots, HostMemory(runner, num_slots), page_size=cache.page_size)
         self.disk: DiskTier | None = None
         cache.set_lower(self.host)
         if folder is not None:
@@ -159,6 +161,7 @@ class Tiers:
             )  # fmt: skip
             self._waits[fetch] = self._by_key[wait.key] = wait
         wait.seqs.append(seq)
+        self._waiting.add(seq)
         return True
 
     @property
@@ -176,6 +179,14 @@ class Tiers:
         first = min(wait.deadline for wait in self._waits.values())
         return max(0.0, first - time.monotonic())
 
+    def end_wait(self, seq: Sequence) -> bool:
+        """End a sequence if it still waits here; return whether it did."""
+        if seq not in self._waiting:
+            return False
+        self._waiting.discard(seq)
+        seq.reset(SequenceState.FINISHED)
+        return True
+
     def take_ready(self) -> list[Sequence]:
         """Return the sequences that need not wait any longer and were not ended meanwhile."""
         if self.disk is None:
@@ -190,7 +201,9 @@ class Tiers:
         for fetch in [each for each, wait in self._waits.items() if wait.deadline <= now]:
             wait = self._pop(fetch)
             ready += wait.seqs if wait is not None else []
-        return [seq for seq in ready if seq.state is SequenceState.WAITING]
+        left = [seq for seq in ready if seq in self._waiting]
+        self._waiting.difference_update(left)
+        return left
 
     def _pop(self, fetch: Fetch) -> _Wait | None:
         wait = self._waits.pop(fetch, None)

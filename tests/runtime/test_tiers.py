@@ -14,8 +14,14 @@ from lmc.runtime.cache import disk_tier
 from lmc.runtime.cache.block_file import BLOCK_TOKENS
 from lmc.runtime.engine import tiers
 
-PLENTY = 16 * 100_000
+PLENTY = 16 * 20_000
 """Bytes of host memory for all that a test computes; a token of the fake model takes 16."""
+
+
+@pytest.fixture(autouse=True)
+def little_host_memory(monkeypatch):
+    """Take less host memory than usual where only a disk is asked for: tokens are small here."""
+    monkeypatch.setattr(tiers, "DEFAULT_HOST_BYTES", 16 * 20_000)
 
 
 def branching_calls(fakes, *, seed=0, num_stems=4, per_stem=3, length=80):

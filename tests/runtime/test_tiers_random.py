@@ -50,11 +50,11 @@ class Memory:
 class Machine:
     """Sequences that start, compute, share, end and die over a small pool with tiers."""
 
-    def __init__(self, seed, *, pool_slots, host_slots, folder=None):
+    def __init__(self, seed, *, pool_slots, host_slots, folder=None, page_size=1):
         self.rng = random.Random(seed)
         self.memory = Memory(pool_slots, host_slots)
-        self.cache = PrefixCache(pool_slots)
-        self.host = HostTier(host_slots, self.memory)
+        self.cache = PrefixCache(pool_slots, page_size=page_size)
+        self.host = HostTier(host_slots, self.memory, page_size=page_size)
         self.cache.set_lower(self.host)
         self.folder = folder
         self.running = []
@@ -156,13 +156,13 @@ class Machine:
 
     def check(self):
         self.cache.check(row[handle.length :] for _, handle, row in self.running)
-        for ids, handle, row in self.running:
+        for ids, _, row in self.running:
             self.expect(ids, row)
         host = self.host._cache
         for tree, kv in ((self.cache.tree, self.memory.pool), (host.tree, self.memory.host)):
             for node in tree.nodes():
                 if not node.children:
-                    expected = states_of(tree.path_key(node))
+                    expected = states_of(tree.path_tokens(node))
                     assert (kv[tree.path_slots(node)] == expected).all()
 
 
