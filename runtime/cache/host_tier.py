@@ -110,8 +110,12 @@ class HostTier:
         handle, slots = self._cache.match_and_lock(token_ids, namespace)
         count = max(0, handle.length - start)
         if count:
-            # The path is locked: what `give` evicts from the pool may come down here.
-            self._mover.load(slots[start:], give(count))
+            try:
+                # The path is locked: what `give` evicts from the pool may come down here.
+                self._mover.load(slots[start:], give(count))
+            except BaseException:
+                self._cache.release(handle)
+                raise
             self.loaded += count
         self._cache.release(handle)
         return count
@@ -145,7 +149,12 @@ class HostTier:
         assert own is not None, "what is available can be given"
         self.evicted += before - len(self._cache.tree)
         if len(own):
-            copy(own, have)
+            try:
+                copy(own, have)
+            except BaseException:
+                self._cache.free(own)
+                self._cache.release(handle)
+                raise
             row = np.concatenate([slots, own])
             handle = self._cache.insert(handle, token_ids[:size], row)
         self._cache.release(handle)

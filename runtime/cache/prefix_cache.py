@@ -7,6 +7,7 @@ partly filled belongs to its request alone.
 """
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
@@ -74,7 +75,9 @@ class _Keeper:
         """Have the path to a leaf kept."""
         if self.is_on and not leaf.is_dead:
             tokens, slots = self.tree.path_tokens(leaf), self.tree.path_slots(leaf)
-            self.lower.keep(tokens, slots, leaf.namespace)
+            # Without memory for the copy the tokens are only lost: what evicts them goes on.
+            with suppress(MemoryError):
+                self.lower.keep(tokens, slots, leaf.namespace)
 
 
 class PrefixCache:
