@@ -143,7 +143,7 @@ def answers(fakes, make, calls, **options):
         for call, waiter in zip(calls, waiters, strict=True):
             engine.submit_gen(call, waiter, waiter.pieces.append)
         go.set()
-        outcomes = [waiter.outcome() for waiter in waiters]
+        outcomes = [waiter.outcome(600) for waiter in waiters]
         engine.check()
         for waiter, outcome in zip(waiters, outcomes, strict=True):
             if not isinstance(outcome, EngineError):
@@ -395,11 +395,11 @@ def test_the_real_model_answers_twenty_prompts_alike_with_drafts(fakes):
     from lmc.codegen.target import load_target
 
     target = load_target(smollm_path())
-    prompts = [tuple(part.tolist()) for part in real_text_ids(1200).split(60)]
+    prompts = [tuple(part.tolist()) for part in real_text_ids(600).split(30)]
     calls = [
         fakes.gen(
             prompt,
-            max_tokens=16,
+            max_tokens=12,
             temperature=(0.0, 0.0, 0.8)[key % 3],
             key=key,
             return_logprob=True,
@@ -418,7 +418,7 @@ def test_the_real_model_answers_twenty_prompts_alike_with_drafts(fakes):
     assert 0 < stats.accepted_tokens <= stats.drafted_tokens
     results, stats = answers(fakes, make, calls, draft_model=smollm(), num_drafts=4)
     assert results == plain
-    assert stats.accepted_tokens == stats.drafted_tokens > 150
+    assert stats.accepted_tokens == stats.drafted_tokens > 100
     assert stats.decode_steps < 0.5 * without.decode_steps
 
 

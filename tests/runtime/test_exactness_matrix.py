@@ -157,8 +157,11 @@ def alone(fakes, engine, calls, *, is_cold):
     return results
 
 
-def check_matrix(fakes, make, calls, *, small_pool, chunks=CHUNKS, batches=BATCHES):
-    """Compare every way of serving calls with each call alone on an empty cache."""
+def check_matrix(fakes, make, calls, *, small_pool, drafting, chunks=CHUNKS, batches=BATCHES):
+    """Compare every way of serving calls with each call alone on an empty cache.
+
+    `drafting` are the options of an engine with a draft model.
+    """
     count = Count()
     with make() as engine:
         cold = alone(fakes, engine, calls, is_cold=True)
@@ -182,14 +185,18 @@ def check_matrix(fakes, make, calls, *, small_pool, chunks=CHUNKS, batches=BATCH
         forked = fakes.run_all(engine, [calls[i] for i in generations for _ in range(FORKS)])
         count.compare("fork of 8", forked, [cold[i] for i in generations for _ in range(FORKS)])
         assert engine.stats().cached_tokens > engine.stats().computed_tokens
-    check_drafts(fakes, make, calls, cold, count)
+    check_drafts(fakes, make, calls, cold, count, drafting)
     return count
 
 
-def check_drafts(fakes, make, calls, cold, count):
-    """Draft tokens from the text's own repetitions; greedy and sampled calls alike."""
+def check_drafts(fakes, make, calls, cold, count, drafting):
+    """Draft tokens from the text's own repetitions and from a model; greedy and sampled calls."""
     with make(drafts="ngram", token_budget=64, max_running=32) as engine:
         count.compare("drafts", fakes.run_all(engine, calls), cold)
+        assert engine.stats().drafted_tokens > 0
+        engine.check()
+    with make(token_budget=64, max_running=7, **drafting) as engine:
+        count.compare("drafts of a model", fakes.run_all(engine, calls), cold)
         assert engine.stats().drafted_tokens > 0
         engine.check()
 
@@ -213,7 +220,7 @@ def check_real(fakes, num_prompts):
     def make(**own):
         return Engine(smollm(), target, **{"num_slots": 16384, **own})
 
-    return check_matrix(fakes, make, calls, small_pool=100)
+    return check_matrix(fakes, make, calls, small_pool=100, drafting={"draft_model": smollm()})
 
 
 def check_tiny(fakes, folder, num_prompts, **options):
@@ -228,7 +235,9 @@ def check_tiny(fakes, folder, num_prompts, **options):
     def make(**own):
         return fakes.make_engine(model, **{"num_slots": 32768, **own})
 
-    return check_matrix(fakes, make, calls, small_pool=160, **options)
+    other = CausalModel.load(write_model(folder / "other", TINY, seed=1))
+    drafting = {"draft_model": other}
+    return check_matrix(fakes, make, calls, small_pool=160, drafting=drafting, **options)
 
 
 def test_a_random_model_on_a_few_prompts(fakes, tmp_path):
@@ -250,7 +259,7 @@ def tell(name, check, *arguments):
     """Run a check and print what was compared."""
     started, cpu = time.monotonic(), time.process_time()
     count = check(*arguments)
-    assert len(count.ways) == 5 + len(CHUNKS) * len(BATCHES)
+    assert len(count.ways) == 6 + len(CHUNKS) * len(BATCHES)
     print(
         f"\n{name}: {len(count.ways)} ways ({', '.join(count.ways)}), {count.results:,} results, "
         f"{count.token_ids:,} token ids, {count.logprobs:,} log-probabilities equal; "
