@@ -19,6 +19,7 @@ from lmc.runtime.cache.page_pool import Owner, PageOwnershipError, PagePool
 from lmc.runtime.cache.radix_node import RadixNode
 from lmc.runtime.cache.radix_tree import RadixTree
 from lmc.runtime.cache.shadow import ShadowTokens
+from lmc.runtime.cache.tree_check import check_tree
 
 TokenArray = NDArray[np.int32]
 SlotArray = NDArray[np.int32]
@@ -360,7 +361,7 @@ class PrefixCache:
             AssertionError, PageOwnershipError, ShadowError: something is owned twice, or by
                 nobody, or holds other tokens.
         """
-        self.tree.check()
+        check_tree(self.tree)
         self.pool.check()
         slots = np.concatenate([self.tree.root.slots, *(n.slots for n in self.tree.nodes())])
         self.pool.pages_of(slots)

@@ -68,8 +68,8 @@ class RadixTree:
         self.version = 0
         self._clock = 0
         self._serial = 0
-        self._heap: list[tuple[HeapKey, int, RadixNode]] = []
-        self._held_heap: list[tuple[HeldKey, int, RadixNode]] = []
+        self.spare_heap: list[tuple[HeapKey, int, RadixNode]] = []
+        self.held_heap: list[tuple[HeldKey, int, RadixNode]] = []
         self._num_offers = 0
 
     def __len__(self) -> int:
@@ -133,7 +133,7 @@ class RadixTree:
         """Return the same as `match`, refreshing nothing."""
         node, depth, inner = self._walk(self.root, key, 0, namespace)
         if inner:
-            node = self._split(node.children[self._edge(node, key, depth, namespace)], inner)
+            node = self._split(node.children[self.edge_of(node, key, depth, namespace)], inner)
         return node, depth + inner
 
     def insert(
@@ -154,10 +154,10 @@ class RadixTree:
         node, depth, inner = self._walk(start, key, start_len, namespace)
         existing = depth + inner
         if inner:
-            node = self._split(node.children[self._edge(node, key, depth, namespace)], inner)
+            node = self._split(node.children[self.edge_of(node, key, depth, namespace)], inner)
         shared = self._slots_between(start, node)
         if existing < len(key):
-            edge = self._edge(node, key, existing, namespace)
+            edge = self.edge_of(node, key, existing, namespace)
             rest = key[existing:].copy(), slots[existing:].copy()
             name = namespace if node is self.root else node.namespace
             node = self._add_leaf(node, *rest, edge=edge, namespace=name)
@@ -255,7 +255,7 @@ class RadixTree:
         """
         dropped: list[SlotArray] = []
         missing = count + -count % self.page_size
-        while missing > 0 and self._heap:
+        while missing > 0 and self.spare_heap:
             node = self._pop_leaf()
             if node is None:
                 continue
@@ -275,7 +275,7 @@ class RadixTree:
 
         An entry whose node was used since goes back with its present time.
         """
-        key, _, node = heapq.heappop(self._heap)
+        key, _, node = heapq.heappop(self.spare_heap)
         if not node.in_heap or key != node.heap_key:
             return None
         node.in_heap = False
@@ -292,8 +292,8 @@ class RadixTree:
         An entry whose node is needed otherwise since goes back with its present need. Called
         once nothing else can be evicted, so that every leaf that can be is held.
         """
-        while self._held_heap:
-            key, _, node = heapq.heappop(self._held_heap)
+        while self.held_heap:
+            key, _, node = heapq.heappop(self.held_heap)
             if key != node.held_key:
                 continue
             node.held_key = None
@@ -331,7 +331,7 @@ class RadixTree:
 
     # -- inner steps -----------------------------------------------------------------------
 
-    def _edge(self, node: RadixNode, key: TokenArray, at: int, namespace: str) -> Hashable:
+    def edge_of(self, node: RadixNode, key: TokenArray, at: int, namespace: str) -> Hashable:
         """Return what leads from `node` to a child that begins with `key[at:]`."""
         size = self.page_size
         first: Hashable = int(key[at]) if size == 1 else key[at : at + size].tobytes()
@@ -357,7 +357,7 @@ class RadixTree:
         total = len(key) - len(key) % size
         data = key.astype(np.int32, copy=False).tobytes() if node.children else b""
         while depth < total:
-            child = node.children.get(self._edge(node, key, depth, namespace))
+            child = node.children.get(self.edge_of(node, key, depth, namespace))
             if child is None:
                 break
             end = depth + len(child.key)
@@ -381,7 +381,7 @@ class RadixTree:
         upper.lock_ref, upper.stamp = node.lock_ref, node.stamp
         upper.hold_ref, upper.is_dead = node.hold_ref, node.is_dead
         node.hold_tokens(node.key[at:].copy(), node.slots[at:].copy())
-        node.parent, node.edge = upper, self._edge(upper, node.key, 0, node.namespace)
+        node.parent, node.edge = upper, self.edge_of(upper, node.key, 0, node.namespace)
         upper.children[node.edge] = node
         parent.children[upper.edge] = upper
         return upper
@@ -450,7 +450,7 @@ class RadixTree:
         if not node.in_heap or key < node.heap_key:
             node.in_heap, node.heap_key = True, key
             self._num_offers += 1
-            heapq.heappush(self._heap, (key, self._num_offers, node))
+            heapq.heappush(self.spare_heap, (key, self._num_offers, node))
 
     def _offer_held(self, node: RadixNode) -> None:
         key = node.need
@@ -458,63 +458,10 @@ class RadixTree:
             return
         node.held_key = key
         self._num_offers += 1
-        heapq.heappush(self._held_heap, (key, self._num_offers, node))
-        if len(self._held_heap) > 2 * self.num_nodes + 64:
-            self._held_heap = [entry for entry in self._held_heap if entry[0] == entry[2].held_key]
-            heapq.heapify(self._held_heap)
-
-    # -- invariants ------------------------------------------------------------------------
-
-    def check(self) -> None:
-        """Verify every invariant of the tree.
-
-        Raises:
-            AssertionError: one is broken; the message says which.
-        """
-        evictable = protected = held = 0
-        sizes: dict[str, int] = {}
-        nodes = list(self.nodes())
-        for node in [self.root, *nodes]:
-            self._check_node(node)
-            sizes[node.namespace] = sizes.get(node.namespace, 0) + len(node)
-            if node.lock_ref == 0:
-                evictable += len(node)
-                held += len(node) if node.hold_ref else 0
-            else:
-                protected += len(node)
-        slots = np.concatenate([self.root.slots, *(node.slots for node in nodes)])
-        assert len(np.unique(slots)) == len(slots), "a slot is twice in the tree"
-        assert evictable == self.evictable_len, (evictable, self.evictable_len)
-        assert protected == self.protected_len, (protected, self.protected_len)
-        assert held == self.held_len, (held, self.held_len)
-        assert len(nodes) == self.num_nodes, (len(nodes), self.num_nodes)
-        assert {name: size for name, size in sizes.items() if size} == self.namespaces
-        entries = [id(node) for key, _, node in self._heap if node.in_heap and key == node.heap_key]
-        assert len(entries) == len(set(entries)), "a node is twice in the eviction heap"
-        waiting = {id(node) for key, _, node in self._held_heap if key == node.held_key}
-        free = [node for node in nodes if node.is_evictable and node.holds]
-        assert waiting.issuperset(map(id, free)), "a held leaf is missing from its heap"
-
-    def _check_node(self, node: RadixNode) -> None:
-        assert len(node.key) == len(node.slots), "key and slots differ in length"
-        assert node.data == node.key.astype(np.int32).tobytes(), "the bytes are of another key"
-        assert (len(node) == 0) == (node is self.root), "only the root is empty"
-        assert len(node) % self.page_size == 0, "a node has a part of a page"
-        below = sum(child.lock_ref for child in node.children.values())
-        assert node.lock_ref == node.holders + below, "lock_ref is not the locks below"
-        below = sum(child.hold_ref for child in node.children.values())
-        assert node.hold_ref == len(node.holds) + below, "hold_ref is not the holds below"
-        assert all(hold.node is node for hold in node.holds), "a hold names another node"
-        assert not node.is_spare or node.in_heap, "a spare leaf is missing from the heap"
-        is_late = node.held_key is not None and node.holds and node.held_key > node.need
-        assert not (is_late and node.is_evictable), "a held leaf would be evicted too late"
-        for edge, child in node.children.items():
-            assert child.parent is node, "a child has another parent"
-            right = self._edge(node, child.key, 0, child.namespace)
-            assert edge == child.edge == right, "a child sits under another token"
-            is_same = node is self.root or child.namespace == node.namespace
-            assert is_same, "a child is in another namespace"
-            assert child.stamp <= node.stamp, "a child was used after its parent"
+        heapq.heappush(self.held_heap, (key, self._num_offers, node))
+        if len(self.held_heap) > 2 * self.num_nodes + 64:
+            self.held_heap = [entry for entry in self.held_heap if entry[0] == entry[2].held_key]
+            heapq.heapify(self.held_heap)
 
 
 def common_len(left: TokenArray, right: TokenArray) -> int:

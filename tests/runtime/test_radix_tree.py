@@ -162,7 +162,7 @@ def test_nodes_stay_in_proportion_to_the_cached_tokens():
     cache.check()
     nodes = list(cache.tree.nodes())
     assert len(nodes) <= len(cache.tree) <= 256
-    assert len(cache.tree._heap) <= len(nodes)
+    assert len(cache.tree.spare_heap) <= len(nodes)
 
 
 def test_with_pages_only_whole_ones_are_shared():
