@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from lmc.ir.calls import Constraint
 from lmc.runtime.engine import scheduler
 from lmc.runtime.engine.engine import Engine
 from lmc.runtime.engine.ngram import LONGEST, NgramIndex
+from lmc.runtime.guess import Guess
 from lmc.runtime.models import CausalModel
 from lmc.summary import summary_lines
 
@@ -285,6 +287,27 @@ def test_drafts_take_only_what_no_call_needs(fakes):
     assert max(sizes) <= 12 + 3
     assert stats.accepted_tokens > 100
     assert stats.preemptions == 0
+
+
+def test_work_ahead_of_a_choice_takes_drafts_once_it_is_adopted(fakes):
+    """Tokens of an open guess are counted, so nothing is drafted for it; a call's own may be."""
+    call = fakes.gen(range(3, 30), max_tokens=200, ignore_eos=True, return_logprob=True)
+    beside = fakes.gen(range(9, 40), max_tokens=150, ignore_eos=True)
+    plain, _ = answers(fakes, lambda: fakes.make_engine(repeating(fakes, 20)), [call, beside])
+    for drafts in kinds([repeating(fakes, 20)]):
+        with fakes.make_engine(repeating(fakes, 20), **drafts) as engine:
+            guess, ahead, waiter = Guess(is_forced=True), fakes.Waiter(), fakes.Waiter()
+            engine.submit_gen(call, ahead, ahead.pieces.append, guess=guess)
+            engine.submit_gen(beside, waiter, lambda _: engine.check())
+            deadline = time.monotonic() + 60
+            while not ahead.pieces:
+                assert time.monotonic() < deadline
+                time.sleep(0.001)
+            assert guess.adopt()
+            assert [ahead.result(), waiter.result()] == plain
+            fakes.check_pieces(ahead.pieces, ahead.result())
+            assert ahead.result().usage.accepted_tokens > 0
+            engine.check()
 
 
 # -- when things go wrong ------------------------------------------------------------------
