@@ -442,7 +442,7 @@ def test_the_real_model_answers_twenty_prompts_alike_with_drafts(fakes):
     results, stats = answers(fakes, make, calls, draft_model=smollm(), num_drafts=4)
     assert results == plain
     assert stats.accepted_tokens == stats.drafted_tokens > 100
-    assert stats.decode_steps < 0.5 * without.decode_steps
+    assert stats.decode_steps < 0.6 * without.decode_steps
 
 
 @pytest.mark.model
