@@ -46,7 +46,8 @@ def open_backend(
         dtype: "bfloat16" or "float32", the type of weights and KV.
         progress: gets (what, share done from 0 to 1) while weights load.
         draft_model: a smaller model of the same tokenizer, which drafts tokens.
-        engine_options: further options of lmc.runtime.engine.Engine.
+        engine_options: further options of lmc.runtime.engine.Engine, such as
+            `host_tier=BYTES`, `disk_tier=FOLDER` and `disk_bytes=BYTES` for KV below the pool.
 
     Raises:
         ModelError: there is no such model, or its files cannot be read; or the draft model has

@@ -143,6 +143,8 @@ def compile_command(program: str, **options: Any) -> None:
               help="Write what calls and branches took, for compile and viz.")  # fmt: skip
 @click.option("--trace", type=click.Path(path_type=Path), metavar="TRACE.json",
               help="Write a trace for Perfetto or Chrome's trace viewer.")  # fmt: skip
+@click.option("--kv-dir", type=click.Path(path_type=Path), metavar="FOLDER",
+              help="Keep KV there for later runs, and use what is there.")  # fmt: skip
 @passes_option
 def run_subcommand(program: str, **options: Any) -> None:
     """Run PROGRAM (prog.py, prog.py:name or an artifact) on a model."""

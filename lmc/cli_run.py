@@ -38,6 +38,8 @@ def run_program(source: str, options: dict[str, Any]) -> None:
     for name in ("profile", "trace"):
         if options[name] is not None:
             refuse_unwritable(options[name], f"--{name}")
+    if options["kv_dir"] is not None and options["model"] == "oracle":
+        raise UsageError("the oracle keeps no KV", hint="leave --kv-dir out")
     if not batch:
         click.echo(f"{found.name}: {options['rows']} has no arguments, so nothing ran", err=True)
         return
@@ -92,7 +94,8 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
     warnings.simplefilter("always", PoolWarning)
     warnings.showwarning = _shown_by(warnings.showwarning)
     with Progress() as progress:
-        backend = open_backend(options["model"], dtype=options["dtype"], progress=progress)
+        tiers = {} if options["kv_dir"] is None else {"disk_tier": options["kv_dir"]}
+        backend = open_backend(options["model"], dtype=options["dtype"], progress=progress, **tiers)
         defaults = {name: options[name] for name in ("temperature", "max_tokens")}
         seed = secrets.randbits(63) if options["seed"] is None else options["seed"]
         keywords: dict[str, Any] = {"backend": backend, "seed": seed, "defaults": defaults}
@@ -112,6 +115,9 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
                 keywords["profile"].save(profile_path)
     for line in summary_lines(runner.name, results, time.monotonic() - started):
         click.echo(line, err=True)
+    if tiers:
+        read: int = backend.stats().disk_loaded_tokens
+        click.echo(f"  {'kv folder':<15}{read:>7,} tokens read", err=True)
     for line in (seed_line(results), *notes(source, runner, backend)):
         if line is not None:
             click.echo(line, err=True)

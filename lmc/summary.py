@@ -27,7 +27,8 @@ def usage_dict(results: list[RunResult]) -> dict[str, Any]:
     """Return the counts of runs, added up; times are seconds."""
     usages = [result.usage for result in results]
     counts = (
-        "calls", "prompt_tokens", "computed_tokens", "cached_tokens", "prologue_tokens",
+        "calls", "prompt_tokens", "computed_tokens", "cached_tokens", "cached_host_tokens",
+        "cached_disk_tokens", "prologue_tokens",
         "output_tokens", "forced_tokens", "drafted_tokens", "accepted_tokens", "decode_steps",
         "speculated_tokens", "adopted_tokens", "wasted_tokens", "ahead_tokens",
     )  # fmt: skip
@@ -121,7 +122,13 @@ def _rows(total: dict[str, Any], seconds: float) -> list[tuple[str, str]]:
         total[f"{kind}_tokens"] for kind in ("output", "forced", "held_back")
     )  # fmt: skip
     prologues, groups = total["prologue_tokens"], total["group_tokens"]
-    rows = [("prompt tokens", f"{prompt:>7,} = {computed:,} computed + {shared:,} shared")]
+    lower = [
+        f"{total[f'cached_{kind}_tokens']:,} from {name}"
+        for kind, name in (("host", "host memory"), ("disk", "disk"))
+        if total[f"cached_{kind}_tokens"]
+    ]
+    below = f" ({', '.join(lower)})" if lower else ""
+    rows = [("prompt tokens", f"{prompt:>7,} = {computed:,} computed + {shared:,} shared{below}")]
     if prologues or held_back:
         tail = f" ({held_back:,} more held back)" if held_back else ""
         rows.append(("constant prefix", f"{prologues:>7,} computed before the calls{tail}"))

@@ -59,8 +59,10 @@ class RunUsage:
     `prologue_tokens` were computed for constant prefixes by this run (shared ones count
     where they were computed first), `shared_tokens` for common prefixes of groups;
     `held_back_tokens` is the longest tail of a constant prefix that could not be computed
-    ahead. `accepted_tokens` of the `drafted_tokens` came indeed. `chain_steps` are the decode
-    steps of the longest chain of calls each of which was asked when the one before had been
+    ahead. Of the cached tokens host memory gave `cached_host_tokens`, and
+    `cached_disk_tokens` were read from disk for the calls. `accepted_tokens` of the
+    `drafted_tokens` came indeed. `chain_steps` are the decode steps of the longest chain of
+    calls each of which was asked when the one before had been
     answered: what waited for one another.
     `speculated_tokens` were computed ahead of choices: `adopted_tokens` for what came, and
     `wasted_tokens`. `ahead_tokens` are those of them that no call counts as its own: prefixes,
@@ -72,6 +74,8 @@ class RunUsage:
     calls: int = 0
     prompt_tokens: int = 0
     cached_tokens: int = 0
+    cached_host_tokens: int = 0
+    cached_disk_tokens: int = 0
     output_tokens: int = 0
     forced_tokens: int = 0
     drafted_tokens: int = 0
@@ -119,6 +123,8 @@ def sum_usage(
         calls=len(listed),
         prompt_tokens=sum(u.prompt_tokens for u in listed),
         cached_tokens=sum(u.cached_tokens for u in listed),
+        cached_host_tokens=sum(u.cached_host_tokens for u in listed),
+        cached_disk_tokens=sum(u.cached_disk_tokens for u in listed),
         output_tokens=sum(u.output_tokens for u in listed),
         forced_tokens=sum(u.forced_tokens for u in listed),
         drafted_tokens=sum(u.drafted_tokens for u in listed),

@@ -64,6 +64,14 @@ def test_without_a_return_value_the_text_is_shown(lmc, write):
     assert "plain: 0 calls" in told.err
 
 
+def test_the_oracle_has_no_kv_for_a_folder(lmc, write, tmp_path):
+    path = write("plain.py", "@lmc.function\ndef plain(s):\n    s += 'a text\\n'\n")
+    told = lmc("run", path, "--model", "oracle", "--kv-dir", tmp_path / "kv")
+    assert told.code == 2
+    assert "keeps no KV" in told.err
+    assert not (tmp_path / "kv").exists()
+
+
 def test_json_is_one_object_per_run(lmc, write):
     path = write("echo.py", ECHO)
     told = lmc("run", path, "--model", "oracle", "--arg", "times=2", "--json", "--seed", "5")
