@@ -25,6 +25,9 @@ from lmc.runtime.models import CausalModel
 CHUNKS = (16, 64, 512)
 BATCHES = (32, 7, 1)
 FORKS = 8
+ROOM = 64 << 20
+"""Bytes of host memory: enough for all KV of these calls."""
+
 SUBJECTS = ("abstract_algebra", "anatomy", "astronomy", "management")
 GROUPED = TINY | {"head_dim": 24, "num_attention_heads": 8, "num_key_value_heads": 2}
 """Another head size than SmolLM2's 64, and another group than its 3."""
@@ -157,10 +160,12 @@ def alone(fakes, engine, calls, *, is_cold):
     return results
 
 
-def check_matrix(fakes, make, calls, *, small_pool, drafting, chunks=CHUNKS, batches=BATCHES):
+def check_matrix(
+    fakes, make, calls, folder, *, small_pool, drafting, chunks=CHUNKS, batches=BATCHES
+):
     """Compare every way of serving calls with each call alone on an empty cache.
 
-    `drafting` are the options of an engine with a draft model.
+    `folder` is for KV on disk; `drafting` are the options of an engine with a draft model.
     """
     count = Count()
     with make() as engine:
@@ -186,12 +191,13 @@ def check_matrix(fakes, make, calls, *, small_pool, drafting, chunks=CHUNKS, bat
         count.compare("fork of 8", forked, [cold[i] for i in generations for _ in range(FORKS)])
         assert engine.stats().cached_tokens > engine.stats().computed_tokens
     check_drafts(fakes, make, calls, cold, count, drafting)
+    check_tiers(fakes, make, calls, cold, count, small_pool=small_pool, folder=folder)
     return count
 
 
 def check_drafts(fakes, make, calls, cold, count, drafting):
     """Draft tokens from the text's own repetitions and from a model; greedy and sampled calls."""
-    with make(drafts="ngram", token_budget=64, max_running=32) as engine:
+    with make(drafts="ngram", max_running=7) as engine:
         count.compare("drafts", fakes.run_all(engine, calls), cold)
         assert engine.stats().drafted_tokens > 0
         engine.check()
@@ -201,13 +207,30 @@ def check_drafts(fakes, make, calls, cold, count, drafting):
         engine.check()
 
 
+def check_tiers(fakes, make, calls, cold, count, *, small_pool, folder):
+    """Prefixes that were evicted come back from host memory, and in a new engine from disk."""
+    options = {"token_budget": 64, "max_running": 32}
+    with make(num_slots=small_pool, host_tier=ROOM, **options) as engine:
+        fakes.run_all(engine, calls)
+        before = engine.stats()
+        count.compare("restored from host memory", fakes.run_all(engine, calls), cold)
+        assert (engine.stats() - before).cached_host_tokens > 0
+        engine.check()
+    for _ in range(2):
+        with make(disk_tier=folder, **options) as engine:
+            results = fakes.run_all(engine, calls)
+            stats = engine.stats()
+    count.compare("restored from disk", results, cold)
+    assert stats.cached_disk_tokens > 0
+
+
 @pytest.fixture(autouse=True)
 def admit_eagerly(monkeypatch):
     """Keep no room for output when admitting, so that a small pool leads to preemptions."""
     monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)
 
 
-def check_real(fakes, num_prompts):
+def check_real(fakes, folder, num_prompts):
     """Most prompts are cut short, so that all fits minutes; some cross a tile of attention."""
     from lmc.codegen.target import load_target
 
@@ -220,7 +243,8 @@ def check_real(fakes, num_prompts):
     def make(**own):
         return Engine(smollm(), target, **{"num_slots": 16384, **own})
 
-    return check_matrix(fakes, make, calls, small_pool=100, drafting={"draft_model": smollm()})
+    drafting = {"draft_model": smollm()}
+    return check_matrix(fakes, make, calls, folder, small_pool=100, drafting=drafting)
 
 
 def check_tiny(fakes, folder, num_prompts, **options):
@@ -237,7 +261,9 @@ def check_tiny(fakes, folder, num_prompts, **options):
 
     other = CausalModel.load(write_model(folder / "other", TINY, seed=1))
     drafting = {"draft_model": other}
-    return check_matrix(fakes, make, calls, small_pool=160, drafting=drafting, **options)
+    return check_matrix(
+        fakes, make, calls, folder / "kv", small_pool=160, drafting=drafting, **options
+    )
 
 
 def test_a_random_model_on_a_few_prompts(fakes, tmp_path):
@@ -251,15 +277,15 @@ def test_a_random_model_on_300_prompts(fakes, tmp_path):
 
 @pytest.mark.long
 @pytest.mark.model
-def test_the_real_model_on_300_prompts(fakes):
-    tell("SmolLM2-135M", check_real, fakes, 300)
+def test_the_real_model_on_300_prompts(fakes, tmp_path):
+    tell("SmolLM2-135M", check_real, fakes, tmp_path, 300)
 
 
 def tell(name, check, *arguments):
     """Run a check and print what was compared."""
     started, cpu = time.monotonic(), time.process_time()
     count = check(*arguments)
-    assert len(count.ways) == 6 + len(CHUNKS) * len(BATCHES)
+    assert len(count.ways) == 8 + len(CHUNKS) * len(BATCHES)
     print(
         f"\n{name}: {len(count.ways)} ways ({', '.join(count.ways)}), {count.results:,} results, "
         f"{count.token_ids:,} token ids, {count.logprobs:,} log-probabilities equal; "
