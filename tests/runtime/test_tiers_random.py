@@ -79,7 +79,7 @@ class Machine:
     def start(self):
         ids = self.prompt()
         handle, slots = self.cache.match_and_lock(ids)
-        if self.cache.available < len(ids) - handle.length:
+        if self.cache.available < self.cache.new_slots(handle.length, len(ids)):
             self.cache.release(handle)
             return
         before = handle.length
@@ -87,12 +87,12 @@ class Machine:
         assert handle.length == len(row) >= before
         self.num_loaded += len(row) - before
         self.expect(ids, row)
-        own = self.cache.alloc(len(ids) - len(row))
+        own = self.cache.alloc(self.cache.new_slots(len(row), len(ids)))
         assert own is not None
         for end in range(len(row) + 1, len(ids) + 1):
             key = ids[:end].tobytes()
             self.computed[key] = self.computed.get(key, 0) + 1
-        self.memory.pool[own] = states_of(ids)[len(row) :]
+        self.memory.pool[own[: len(ids) - len(row)]] = states_of(ids)[len(row) :]
         self.running.append((ids, handle, np.concatenate([row, own])))
 
     def end(self):
@@ -102,7 +102,7 @@ class Machine:
         done = self.rng.randint(handle.length, len(ids))
         handle = self.cache.insert(handle, ids[:done], row)
         self.expect(ids, row[:done])
-        self.cache.free(row[done:].copy())
+        self.cache.free(row[handle.length :].copy())
         self.cache.release(handle)
 
     def kill(self):
@@ -142,6 +142,9 @@ class Machine:
         self.num_read += self.host.put(ids[:end], start * BLOCK_TOKENS, data)
 
     def step(self):
+        if self.folder is not None and self.rng.random() < 0.25:
+            self.disk()
+            return
         choice = self.rng.random()
         if choice < 0.5 and len(self.running) < 6:
             self.start()
@@ -151,13 +154,11 @@ class Machine:
             self.kill()
         elif choice < 0.931:
             self.cache.flush()
-        elif self.folder is not None:
-            self.disk()
 
     def check(self):
         self.cache.check(row[handle.length :] for _, handle, row in self.running)
         for ids, _, row in self.running:
-            self.expect(ids, row)
+            self.expect(ids, row[: len(ids)])
         host = self.host._cache
         for tree, kv in ((self.cache.tree, self.memory.pool), (host.tree, self.memory.host)):
             for node in tree.nodes():
@@ -167,10 +168,16 @@ class Machine:
 
 
 @pytest.mark.parametrize(
-    ("pool_slots", "host_slots"), [(100, 30), (100, 150), (130, 600), (260, 100)]
+    ("pool_slots", "host_slots", "page_size"),
+    [(100, 30, 1), (100, 150, 1), (130, 600, 4), (256, 128, 16)],
 )
-def test_whatever_happens_loaded_tokens_are_the_right_ones(pool_slots, host_slots):
-    machine = Machine(pool_slots + host_slots, pool_slots=pool_slots, host_slots=host_slots)
+def test_whatever_happens_loaded_tokens_are_the_right_ones(pool_slots, host_slots, page_size):
+    machine = Machine(
+        pool_slots + host_slots,
+        pool_slots=pool_slots,
+        host_slots=host_slots,
+        page_size=page_size,
+    )
     for number in range(4500):
         machine.step()
         if number % 50 == 0:
@@ -180,13 +187,13 @@ def test_whatever_happens_loaded_tokens_are_the_right_ones(pool_slots, host_slot
 
 
 def test_the_disk_gives_back_what_it_got_or_nothing(tmp_path):
-    machine = Machine(1, pool_slots=120, host_slots=200, folder=tmp_path)
+    machine = Machine(1, pool_slots=120, host_slots=200, folder=tmp_path, page_size=4)
     for number in range(4000):
         machine.step()
         if number % 50 == 0:
             machine.check()
     machine.check()
-    assert machine.num_read > 40
+    assert machine.num_read > 100
 
 
 def test_with_room_below_nothing_that_was_kept_is_computed_twice():
