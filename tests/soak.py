@@ -149,7 +149,7 @@ def soak(minutes: float, *, clients: int = 64, num_slots: int = 1500) -> Report:
         draw = random.Random(number)
         while not is_over.is_set():
             try:
-                kind = run_once(engine, draw)
+                kind = run_once(engine, draw, f"t{number % 4}")
             except BaseException as error:
                 report.errors.append(error)
                 return
@@ -173,13 +173,12 @@ def soak(minutes: float, *, clients: int = 64, num_slots: int = 1500) -> Report:
     return report
 
 
-def run_once(engine: Engine, draw: random.Random) -> str:
+def run_once(engine: Engine, draw: random.Random, tenant: str) -> str:
     """Run one program; return how it went."""
     fate = draw.random()
     kind = "left" if fate < 0.2 else "aborted" if fate < 0.3 else "whole"
     topic = " ".join(draw.choices(WORDS, k=draw.randint(1, 3)))
     question = " ".join(draw.choices(WORDS, k=draw.randint(1, 40)))
-    tenant = f"t{draw.randrange(4)}"
     handle = talk.run(topic, question, stream=True, backend=engine, tenant=tenant,
                       seed=draw.randrange(1000))  # fmt: skip
     with handle as run:

@@ -15,15 +15,20 @@ many sequences share is computed once, also when all arrive together on an empty
 Other orders, to measure against: by arrival, and random, by a hash of the serial number.
 """
 
+from bisect import bisect_left, insort
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import islice
+from typing import Any
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
 from lmc.runtime.cache.radix_tree import LATEST, common_len
 from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.policy import OrderKind
 from lmc.runtime.engine.sequence import Sequence
+
+RankKey = tuple[bool, int, int, int, bytes, int]
+"""What orders the waiting sequences of a tenant; no two have the same."""
 
 AGEING_TOKENS = 16
 """Cached tokens that one step of waiting is worth in the order of admission."""
@@ -49,6 +54,8 @@ class WaitingQueue:
         self._foresight = foresight
         self._order = order
         self._lanes: dict[str, Lane] = {}
+        self._is_kept = order == "plan" and foresight.is_on
+        self._step = 0
 
     def __len__(self) -> int:
         return sum(map(len, self._lanes.values()))
@@ -63,42 +70,78 @@ class WaitingQueue:
         return self._lanes.keys()
 
     def add(self, seq: Sequence) -> None:
-        """Queue a new sequence."""
-        self._lane(seq).fresh[seq.serial] = seq
+        """Queue a new sequence; hold what it finds in the cache."""
+        self._foresight.hold_waiting(seq)
+        lane = self._lane(seq)
+        if len(lane.window) < WINDOW:
+            self._enter(lane, seq)
+        else:
+            lane.beyond[seq.serial] = seq
 
     def add_preempted(self, seq: Sequence) -> None:
         """Queue a sequence that has to start again, before all new ones of its tenant."""
+        self._foresight.hold_waiting(seq)
         self._lane(seq).preempted[seq.serial] = seq
 
     def remove(self, seq: Sequence) -> None:
         """Take a sequence out; one that was never queued is ignored."""
         lane = self._lanes.get(seq.tenant)
-        if lane is not None:
-            lane.preempted.pop(seq.serial, None)
-            lane.fresh.pop(seq.serial, None)
-            if not lane:
-                del self._lanes[seq.tenant]
-
-    def _lane(self, seq: Sequence) -> "Lane":
-        return self._lanes.setdefault(seq.tenant, Lane())
+        if lane is None:
+            return
+        lane.preempted.pop(seq.serial, None)
+        lane.beyond.pop(seq.serial, None)
+        if lane.window.pop(seq.serial, None) is not None:
+            lane.young.pop(seq.serial, None)
+            lane.unplace(seq)
+            if lane.beyond:
+                self._enter(lane, lane.beyond.popitem(last=False)[1])
+        if not lane:
+            del self._lanes[seq.tenant]
+            self._foresight.set_order(seq.tenant, [])
 
     def ordered(self, step: int, tenant: str) -> list[Sequence]:
-        """Return a tenant's sequences in the order in which they should start at a step."""
+        """Return a tenant's sequences in the order in which they should start at a step.
+
+        The cost of keeping the order grows with what has changed since the last time.
+        """
         lane = self._lanes.get(tenant)
         if lane is None:
             return []
         urgent = sorted(lane.preempted.values(), key=lambda seq: seq.serial)
-        window = list(islice(lane.fresh.values(), WINDOW))
-        match self._order:
-            case "plan":
-                window.sort(key=lambda seq: self._rank(seq, step))
-            case "random":
-                window.sort(key=lambda seq: _shuffled(seq, step))
-            case "arrival":
-                pass  # a dict keeps them so
-        return urgent + window
+        if self._is_kept:
+            self._bring_up_to_date(lane, step)
+            order = urgent + lane.order
+        elif self._order == "plan":
+            order = urgent + sorted(lane.window.values(), key=lambda seq: self._rank(seq, step))
+        elif self._order == "random":
+            order = urgent + sorted(lane.window.values(), key=lambda seq: _shuffled(seq, step))
+        else:
+            order = urgent + list(lane.window.values())  # a dict keeps them by arrival
+        self._foresight.set_order(tenant, order)
+        return order
 
-    def _rank(self, seq: Sequence, step: int) -> tuple[bool, int, int, int, bytes, int]:
+    def _lane(self, seq: Sequence) -> "Lane":
+        return self._lanes.setdefault(seq.tenant, Lane())
+
+    def _enter(self, lane: "Lane", seq: Sequence) -> None:
+        """Let a sequence into the window."""
+        lane.window[seq.serial] = seq
+        if self._is_kept:
+            lane.young[seq.serial] = seq
+            lane.place(seq, self._rank(seq, self._step))
+
+    def _bring_up_to_date(self, lane: "Lane", step: int) -> None:
+        """Move those whose rank has changed: by the cache, by their run, by their age."""
+        self._step = step
+        for seq in self._foresight.take_changed():
+            own = self._lanes[seq.tenant]
+            if seq.serial in own.window:
+                own.place(seq, self._rank(seq, step))
+        while lane.young and _is_old(oldest := next(iter(lane.young.values())), step):
+            del lane.young[oldest.serial]
+            lane.place(oldest, self._rank(oldest, step))
+
+    def _rank(self, seq: Sequence, step: int) -> RankKey:
         """Sort key: long waits, earlier runs, cached prefix against arrival, chains, the trie.
 
         All waiting sequences age alike, so the step of arrival stands for the age.
@@ -112,7 +155,9 @@ class WaitingQueue:
         return True, place, prefix, -remaining, seq.order_key, seq.serial
 
     def matched_len(self, seq: Sequence) -> int:
-        """Return how much of `seq` is cached now; kept until the tree changes."""
+        """Return how much of `seq` is cached now; kept until that changes in the tree."""
+        if self._foresight.knows_match(seq):
+            return seq.matched_len
         if seq.match_version != self._cache.version:
             seq.match_version = self._cache.version
             tokens = seq.token_ids[: seq.logits_from]
@@ -145,17 +190,44 @@ class WaitingQueue:
 
 @dataclass(slots=True)
 class Lane:
-    """The waiting sequences of one tenant, by serial number."""
+    """The waiting sequences of one tenant, by serial number.
 
-    fresh: dict[int, Sequence] = field(default_factory=dict[int, Sequence])
+    Attributes:
+        preempted: those that have to start again.
+        window: the oldest of the others; `order` has them as they should start, by their rank
+            keys, and `young` those that have not waited for long.
+        beyond: all that came later.
+    """
+
     preempted: dict[int, Sequence] = field(default_factory=dict[int, Sequence])
+    window: dict[int, Sequence] = field(default_factory=dict[int, Sequence])
+    order: list[Sequence] = field(default_factory=list[Sequence])
+    young: OrderedDict[int, Sequence] = field(default_factory=OrderedDict[int, Sequence])
+    beyond: OrderedDict[int, Sequence] = field(default_factory=OrderedDict[int, Sequence])
 
     def __len__(self) -> int:
-        return len(self.fresh) + len(self.preempted)
+        return len(self.preempted) + len(self.window) + len(self.beyond)
 
     def __iter__(self) -> Iterator[Sequence]:
         yield from self.preempted.values()
-        yield from self.fresh.values()
+        yield from self.window.values()
+        yield from self.beyond.values()
+
+    def place(self, seq: Sequence, key: RankKey) -> None:
+        """Put a sequence where its key belongs, taking it out of its old place."""
+        self.unplace(seq)
+        seq.rank_key = key
+        insort(self.order, seq, key=_rank_key)
+
+    def unplace(self, seq: Sequence) -> None:
+        """Take a sequence out of the order, if it is in it."""
+        if seq.rank_key:
+            del self.order[bisect_left(self.order, seq.rank_key, key=_rank_key)]
+            seq.rank_key = ()
+
+
+def _rank_key(seq: Sequence) -> tuple[Any, ...]:
+    return seq.rank_key
 
 
 def _is_old(seq: Sequence, step: int) -> bool:

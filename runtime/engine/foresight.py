@@ -54,8 +54,15 @@ class Foresight:
         self.is_on = is_on and cache.is_shared
         self._runs: dict[int, RunRecord] = {}
         self._sizes: dict[str, int] = {}
-        self._waiting: dict[Sequence, tuple[Hold, int]] = {}
+        self._waiting: dict[Sequence, Hold] = {}
+        self._holders: dict[Hold, Sequence] = {}
+        self._by_run: dict[int, dict[Sequence, None]] = {}
+        self._stale: dict[Sequence, None] = {}
+        self._changed: dict[Sequence, None] = {}
+        self._orders: dict[str, list[Sequence]] = {}
         self._num_begun = 0
+        if self.is_on:
+            cache.tree.listeners.append(self)
 
     # -- order -----------------------------------------------------------------------------
 
@@ -116,6 +123,7 @@ class Foresight:
         if record.place is None:
             self._num_begun += 1
             record.place, record.shared_len = self._num_begun, cached_len
+            self._run_moved(seq.hint.run if seq.hint is not None else None)
 
     def stopped(self, seq: Sequence, cached_len: int) -> None:
         """Take note that a sequence no longer runs, which had started with so much cached."""
@@ -152,35 +160,114 @@ class Foresight:
             self._sizes[record.program] = max(self._sizes.get(record.program, 0), record.added)
         for number in list(record.holds):
             self._release(record, number)
+        self._run_moved(run)
 
     # -- holds -----------------------------------------------------------------------------
 
-    def hold_waiting(self, order: list[Sequence]) -> None:
-        """Hold what waiting sequences find in the cache, the first in order most urgently."""
+    def hold_waiting(self, seq: Sequence) -> None:
+        """Hold what a waiting sequence finds in the cache, and note how much that is.
+
+        From then on it is known when that changes (see `take_changed`).
+        """
         if not self.is_on:
             return
-        for index, seq in enumerate(order):
-            rank: Rank = (self.place(seq), index)
-            known = self._waiting.get(seq)
-            if known is not None:
-                self._cache.tree.rerank(known[0], rank)
-                if known[1] == seq.match_version:
-                    continue
-                self._cache.tree.unhold(known[0])
-            node = self._cache.find(seq.token_ids[: seq.logits_from], seq.namespace)
-            self._waiting[seq] = (self._cache.tree.hold(node, rank), seq.match_version)
+        self._find(seq, (self.place(seq), 0))
+        if seq.hint is not None:
+            self._by_run.setdefault(seq.hint.run, {})[seq] = None
 
     def forget_waiting(self, seq: Sequence) -> None:
         """Give back what is held for a waiting sequence."""
-        known = self._waiting.pop(seq, None)
-        if known is not None:
-            self._cache.tree.unhold(known[0])
+        hold = self._waiting.pop(seq, None)
+        if hold is None:
+            return
+        del self._holders[hold]
+        self._stale.pop(seq, None)
+        self._changed.pop(seq, None)
+        self._cache.tree.unhold(hold)
+        if seq.hint is not None:
+            alike = self._by_run[seq.hint.run]
+            del alike[seq]
+            if not alike:
+                del self._by_run[seq.hint.run]
+
+    def knows_match(self, seq: Sequence) -> bool:
+        """Whether `seq.matched_len` is right: brought up to date where somebody is held."""
+        if seq not in self._waiting:
+            return False
+        self._refresh(seq)
+        return True
+
+    def take_changed(self) -> list[Sequence]:
+        """Return the waiting sequences whose match or whose run's place has changed."""
+        for seq in list(self._stale):
+            self._refresh(seq)
+        changed = list(self._changed)
+        self._changed.clear()
+        for seq in changed:
+            hold = self._waiting[seq]
+            self._cache.tree.rerank(hold, (self.place(seq), *hold.rank[1:]))
+        return changed
+
+    def set_order(self, tenant: str, order: list[Sequence]) -> None:
+        """Take note of the order in which a tenant's waiting sequences should start."""
+        self._orders[tenant] = order
+        if not order:
+            del self._orders[tenant]
+
+    def settle_ranks(self) -> None:
+        """Rank what is held by the order of those who wait; comes before it is evicted."""
+        for order in self._orders.values():
+            for index, seq in enumerate(order):
+                hold = self._waiting.get(seq)
+                if hold is not None:
+                    self._cache.tree.rerank(hold, (hold.rank[0], index))
+
+    def _refresh(self, seq: Sequence) -> None:
+        """Look again for what a sequence finds in the cache, if that may have changed."""
+        if seq not in self._stale:
+            return
+        del self._stale[seq]
+        self._changed[seq] = None
+        hold = self._waiting[seq]
+        del self._holders[hold]
+        self._cache.tree.unhold(hold)
+        self._find(seq, hold.rank)
+
+    def _find(self, seq: Sequence, rank: Rank) -> None:
+        """Hold what is cached of a sequence."""
+        tokens = seq.token_ids[: seq.logits_from]
+        node, seq.matched_len = self._cache.tree.find(tokens, seq.namespace)
+        hold = self._waiting[seq] = self._cache.tree.hold(node, rank)
+        self._holders[hold] = seq
+
+    def _run_moved(self, run: int | None) -> None:
+        if run is not None:
+            self._changed.update(self._by_run.get(run, {}))
+
+    # -- what the tree tells ---------------------------------------------------------------
+
+    def stored(self, leaf: RadixNode) -> None:
+        """Take note of a new leaf: what ended at its parent may go on there."""
+        assert leaf.parent is not None, "a leaf has a parent"
+        first = int(leaf.key[0])
+        for hold in leaf.parent.holds:
+            seq = self._holders.get(hold)
+            if seq is not None and seq.next_unmatched == first:
+                self._stale[seq] = None
+
+    def dropping(self, leaf: RadixNode, keep: int) -> None:
+        """Take note that a leaf is cut: what ended there ends earlier."""
+        for hold in leaf.holds:
+            seq = self._holders.get(hold)
+            if seq is not None:
+                self._stale[seq] = None
 
     def _keep(self, record: RunRecord, hint: CallHint, node: RadixNode) -> None:
+        if record.place is None:
+            return  # the run had ended, and came again, while this call was running
         known = record.holds.pop(hint.number, None)
         if known is not None:
             self._cache.tree.unhold(known)
-        assert record.place is not None, "a run has begun when a sequence of it ends"
         record.holds[hint.number] = self._cache.tree.hold(node, (record.place, -1))
 
     def _release(self, record: RunRecord, number: int) -> None:

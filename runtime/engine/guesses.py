@@ -49,6 +49,11 @@ class Guesses:
         """Whether some were adopted; for open guesses alone no step is made."""
         return any(_guess_is_adopted(seq) for seq in (*self.waiting, *self.running))
 
+    @property
+    def are_open(self) -> bool:
+        """Whether there are any."""
+        return bool(self.waiting or self.running)
+
     def add(self, seq: Seq) -> None:
         """Queue the sequence of a guess."""
         assert seq.guess is not None, "a guess has its state"

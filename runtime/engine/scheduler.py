@@ -105,7 +105,6 @@ class Scheduler:
             return
         self.foresight.submitted(seq)
         self.waiting.add(seq)
-        self.foresight.hold_waiting([seq])
 
     def expect_fit(self, seq: Sequence) -> None:
         """Refuse a sequence that can never fit the pool or the page table.
@@ -184,6 +183,7 @@ class Scheduler:
         self.guesses.ledger.need(draft.num_tokens)
         if draft.parts:
             self._add_drafts(draft)
+        if draft.parts and self.guesses.are_open:
             self.guesses.fill(
                 draft,
                 room=self.cache.pool.num_free - self._claimed(draft) - self._reserved(),
@@ -306,7 +306,6 @@ class Scheduler:
             return ready
         prefilling = [seq for seq in self.running if seq.is_prefilling]
         order = self.waiting.ordered(self.step, tenant)
-        self.foresight.hold_waiting(order)
         for seq in order:
             if not self._has_place(draft, tenant):
                 break
@@ -433,6 +432,8 @@ class Scheduler:
             MemoryError: there is none for the arrays; nobody has got a slot then.
         """
         total = self._claimed(draft)
+        if total > self.cache.spare:
+            self.foresight.settle_ranks()
         slots = self.cache.alloc(total)
         assert slots is not None, f"{total} slots were planned but are not available"
         try:
@@ -491,7 +492,6 @@ class Scheduler:
         seq.num_preemptions += 1
         self.num_preemptions += 1
         self.waiting.add_preempted(seq)
-        self.foresight.hold_waiting([seq])
 
     def _withdraw(self, seq: Sequence, *, keep_cache: bool) -> CacheHandle:
         """Take a running sequence's row and own slots back; return its locked path."""

@@ -14,6 +14,7 @@ are void.
 """
 
 import enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +86,7 @@ class Sequence:
         "order_key",
         "owner",
         "prefill_len",
+        "rank_key",
         "row",
         "serial",
         "started_len",
@@ -132,6 +134,7 @@ class Sequence:
         self.disk_start = self.disk_end = 0
         self.matched_len = 0
         self.match_version = -1
+        self.rank_key: tuple[Any, ...] = ()
         self.order_key = self.token_ids.astype(">i4").tobytes()
         self.common_lens: dict[tuple[int, int], int] = {}
         self.cached_len = self.alloc_len = self.prefill_len = self.started_len = 0
@@ -142,6 +145,12 @@ class Sequence:
     def token_ids(self) -> TokenArray:
         """The known tokens (a view)."""
         return self._buffer[: self.total_len]
+
+    @property
+    def next_unmatched(self) -> int:
+        """The first token that is not cached; -1 where all that may be matched is."""
+        end = self.matched_len
+        return int(self._buffer[end]) if end < self.logits_from else -1
 
     @property
     def extend_len(self) -> int:
