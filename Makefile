@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long test-cache lint format bench bench-sharing clean
+.PHONY: help run test test-long test-cache lint format bench bench-sharing bench-scheduler soak clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -53,6 +53,12 @@ bench: $(VENV)/installed ## measure decode speed against the memory's bandwidth
 
 bench-sharing: $(VENV)/installed ## measure the tables of docs/sharing.md (half an hour)
 	@$(BIN)/python benchmarks/bench_sharing.py sharing arrivals ablation gain judge --write
+
+bench-scheduler: $(VENV)/installed ## measure what a step of the scheduler costs, and the tree's share of a run
+	@$(BIN)/python benchmarks/bench_scheduler.py --model
+
+soak: $(VENV)/installed-test ## run many clients on a full engine for MINUTES=30
+	@$(BIN)/python tests/soak.py --minutes $(or $(MINUTES),30)
 
 clean: ## remove the virtual environment and build products
 	rm -rf $(VENV) .lint build *.egg-info
