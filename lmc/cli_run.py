@@ -116,7 +116,8 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
     for line in summary_lines(runner.name, results, time.monotonic() - started):
         click.echo(line, err=True)
     if tiers:
-        read: int = backend.stats().disk_loaded_tokens
+        engine: Any = backend
+        read: int = engine.stats().disk_loaded_tokens
         click.echo(f"  {'kv folder':<15}{read:>7,} tokens read", err=True)
     for line in (seed_line(results), *notes(source, runner, backend)):
         if line is not None:

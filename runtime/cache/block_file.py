@@ -56,7 +56,7 @@ def namespace_of(binding: Mapping[str, str]) -> bytes:
 
 def root_of(namespace: bytes, name: str) -> bytes:
     """Return what stands for the parent of the first blocks of one of a model's namespaces."""
-    return hashlib.sha256(namespace + name.encode()).digest()
+    return hashlib.sha256(namespace + name.encode("utf-8", "surrogatepass")).digest()
 
 
 def blocks_of(root: bytes, token_ids: TokenArray) -> list[Block]:

@@ -97,7 +97,7 @@ def path_hash(namespace: str, token_ids: TokenArray) -> int:
 
     Tokens are taken as 4 bytes each, little end first.
     """
-    name = namespace.encode()
+    name = namespace.encode("utf-8", "surrogatepass")
     framed = len(name).to_bytes(4, "little") + name + token_ids.astype("<i4").tobytes()
     return int.from_bytes(hashlib.blake2b(framed, digest_size=8).digest(), "little")
 

@@ -13,6 +13,7 @@ from lmc.ir.calls import CallHint
 from lmc.runtime.cache import disk_tier
 from lmc.runtime.cache.block_file import BLOCK_TOKENS
 from lmc.runtime.engine import tiers
+from lmc.runtime.engine.namespace import InNamespace
 
 PLENTY = 16 * 20_000
 """Bytes of host memory for all that a test computes; a token of the fake model takes 16."""
@@ -122,6 +123,20 @@ def test_flushing_forgets_host_memory_too(fakes):
         one_by_one(fakes, engine, calls[:1])
         assert (engine.stats() - before).cached_tokens == 0
         engine.check()
+
+
+def test_namespaces_share_nothing_below_the_pool_either(fakes, tmp_path):
+    call = branching_calls(fakes)[0]
+    options = {"num_slots": 130, "host_tier": PLENTY, "disk_tier": tmp_path, "debug": True}
+    with fakes.make_engine(**options) as engine:
+        [expected] = fakes.run_all(engine, [call])
+    for name, is_known in (("", True), ("a", False), ("a", True), ("\ud800", False)):
+        with fakes.make_engine(**options) as engine:
+            view = InNamespace(engine, name) if name else engine
+            [result] = fakes.run_all(view, [call])
+            assert result == expected
+            assert (result.usage.cached_disk_tokens > 0) == is_known
+            assert (result.usage.cached_tokens > 0) == is_known
 
 
 # -- disk --------------------------------------------------------------------------------------
