@@ -237,7 +237,7 @@ def check_real(fakes, folder, num_prompts):
     target = load_target(smollm_path())
     encode = target.tokenizer.encode
     texts = enumerate(real_prompts(num_prompts))
-    contexts = [tuple(encode(text)[: 90 if i % 12 == 11 else 20]) for i, text in texts]
+    contexts = [tuple(encode(text)[: 90 if i % 11 == 10 else 20]) for i, text in texts]
     calls = calls_over(fakes, contexts, max_tokens=4)
 
     def make(**own):
