@@ -150,14 +150,14 @@ class DiskTier:
             self._writes.extend(reversed(jobs))
             self._changed.notify_all()
 
-    def wait_idle(self, seconds: float = CLOSE_SECONDS) -> bool:
+    def wait_idle(self, seconds: float) -> bool:
         """Wait until nothing is left to read or write; False when that takes longer."""
         with self._changed:
             return self._changed.wait_for(self._is_idle, seconds)
 
     def close(self) -> None:
         """Write what waits, within CLOSE_SECONDS, and stop."""
-        self.wait_idle()
+        self.wait_idle(CLOSE_SECONDS)
         with self._changed:
             self._is_closing = True
             self._writes.clear()

@@ -48,13 +48,13 @@ def open_tier(folder, *, max_files=1000, wake=lambda: None):
 
 def stored(tier, blocks):
     tier.store(blocks, lambda index: kv_of(blocks[index]))
-    assert tier.wait_idle()
+    assert tier.wait_idle(60)
 
 
 def fetched(tier, blocks):
     fetch = tier.fetch(blocks)
     assert fetch is not None
-    assert tier.wait_idle()
+    assert tier.wait_idle(60)
     assert tier.take_ended() == [fetch]
     return [bytes(data) for data in fetch.data]
 
@@ -218,7 +218,7 @@ def test_a_full_queue_drops_and_never_waits(tmp_path, monkeypatch):
     assert tier.counts.dropped == 5
     assert [tier.fetch(blocks) is not None for _ in range(3)] == [True, True, False]
     go_on.set()
-    assert tier.wait_idle()
+    assert tier.wait_idle(60)
     assert tier.counts.written == 3
     assert len(tier.take_ended()) == 2
     stored(tier, blocks)

@@ -246,7 +246,7 @@ def test_a_disk_that_hangs_delays_a_call_no_longer_than_promised(fakes, tmp_path
         assert fakes.run_all(engine, [call]) == expected
         assert time.monotonic() - begun < 20
         go_on.set()
-        engine._core.tiers.disk.wait_idle()
+        engine._core.tiers.disk.wait_idle(60)
         assert fakes.run_all(engine, [call]) == expected
         engine.check()
 

@@ -63,7 +63,9 @@ def test_the_real_model_restored(fakes, tmp_path):
 
     target = load_target(smollm_path())
     ids = real_text_ids(400).tolist()
-    prompts = [tuple(ids[start : start + 70 + extra]) for start in (0, 150) for extra in (0, 5)]
+    prompts = [
+        tuple(ids[start : start + 70 + extra]) for start, extra in ((0, 0), (150, 0), (0, 5))
+    ]
 
     def make(**options):
         return Engine(smollm(), target, **{"num_slots": 1024, **options})
