@@ -460,7 +460,11 @@ class RadixTree:
         self._num_offers += 1
         heapq.heappush(self.held_heap, (key, self._num_offers, node))
         if len(self.held_heap) > 2 * self.num_nodes + 64:
-            self.held_heap = [entry for entry in self.held_heap if entry[0] == entry[2].held_key]
+            self.held_heap = [
+                entry
+                for entry in self.held_heap
+                if entry[2].parent is not None and entry[0] == entry[2].held_key
+            ]  # neither outdated entries nor those of nodes that are gone
             heapq.heapify(self.held_heap)
 
 
