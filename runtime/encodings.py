@@ -5,8 +5,12 @@ from collections import OrderedDict
 
 from lmc.ir.target import Tokenizer
 
-MAX_CHARACTERS = 8 * 1024 * 1024
-ENTRY_COST = 64
+MAX_CHARACTERS = 2 * 1024 * 1024
+"""Characters of all texts together; one takes about ten bytes with its part of the ids."""
+
+ENTRY_COST = 256
+"""Characters that an entry counts for beside its text's own."""
+
 MAX_TOKENIZERS = 4
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
 from lmc.runtime.engine.sequence import Sequence
-from lmc.runtime.engine.step_plan import Draft
+from lmc.runtime.engine.step_plan import OpenStep
 
 PASS_ROWS = 8.0
 """The fixed cost of a forward pass, as so many rows: reading the weights takes that long."""
@@ -47,7 +47,7 @@ def least_chance(num_decoding: int) -> float:
 
 
 def add_drafts(
-    step: Draft, drafter: Drafter, cache: PrefixCache, *, room: int, free_slots: int
+    step: OpenStep, drafter: Drafter, cache: PrefixCache, *, room: int, free_slots: int
 ) -> None:
     """Let the decoding sequences of a step go on with draft tokens.
 

@@ -18,7 +18,7 @@ MAX_REPEATED = 16
 """Tokens that a call is computing and a guess computes as well, rather than wait for them."""
 
 
-class Draft(Protocol):
+class OpenStep(Protocol):
     """A step while it is being chosen."""
 
     tokens_left: int
@@ -91,7 +91,7 @@ class Guesses:
 
     def fill(
         self,
-        draft: Draft,
+        chosen: OpenStep,
         *,
         room: int,
         leaders: Sequence[Seq],
@@ -100,7 +100,7 @@ class Guesses:
         """Give what is left of a step to guesses; return the tokens.
 
         Args:
-            draft: the step so far.
+            chosen: the step so far.
             room: free slots that no call needs soon.
             leaders: prefills of calls, which guesses of the same prefix wait for, but for a
                 few tokens.
@@ -111,7 +111,7 @@ class Guesses:
             assert seq.guess is not None, "a guess has its state"
             allowed = self.ledger.allowance(seq.guess)
             within = self._cache.tokens_within(seq.cached_len, room)
-            limit = min(draft.tokens_left, within if allowed is None else min(within, allowed))
+            limit = min(chosen.tokens_left, within if allowed is None else min(within, allowed))
             if limit <= 0 or not seq.extend_len or not seq.guess.is_open:
                 continue
             if seq.state is SequenceState.WAITING:
@@ -127,7 +127,7 @@ class Guesses:
                 seq.guess.repeated = repeated
                 self.waiting.remove(seq)
                 self.running.append(seq)
-            taken = draft.take(seq, limit=limit)
+            taken = chosen.take(seq, limit=limit)
             self.ledger.spend(seq.guess, taken)
             room -= self._cache.new_slots(seq.cached_len, seq.cached_len + taken)
             total += taken

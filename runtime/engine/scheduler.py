@@ -24,7 +24,7 @@ from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.guesses import Guesses
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.sequence import Sequence, SequenceState
-from lmc.runtime.engine.step_plan import Draft, IntArray, StepPlan, lay_out
+from lmc.runtime.engine.step_plan import IntArray, OpenStep, StepPlan, lay_out
 from lmc.runtime.engine.tenants import Tenants, tokens_of
 
 GROWTH_RESERVE = 32
@@ -171,39 +171,39 @@ class Scheduler:
         self.step += 1
         done = self._take_over()
         while True:
-            draft = Draft(self.token_budget, self.max_logits)
-            self._choose_decodes(draft)
+            chosen = OpenStep(self.token_budget, self.max_logits)
+            self._choose_decodes(chosen)
             if self.tenants.are_several:
-                ready = self._take_turns(draft)
+                ready = self._take_turns(chosen)
             else:
-                ready = self._serve(draft, self.running, next(iter(self.waiting.tenants), None))
-            if draft.parts or ready or done or not self.running:
+                ready = self._serve(chosen, self.running, next(iter(self.waiting.tenants), None))
+            if chosen.parts or ready or done or not self.running:
                 break
             self._make_room()
-        self.guesses.ledger.need(draft.num_tokens)
-        if draft.parts:
-            self._add_drafts(draft)
-        if draft.parts and self.guesses.are_open:
+        self.guesses.ledger.need(chosen.num_tokens)
+        if chosen.parts:
+            self._add_drafts(chosen)
+        if chosen.parts and self.guesses.are_open:
             self.guesses.fill(
-                draft,
-                room=self.cache.pool.num_free - self._claimed(draft) - self._reserved(),
+                chosen,
+                room=self.cache.pool.num_free - self._claimed(chosen) - self._reserved(),
                 leaders=[seq for seq in self.running if seq.is_prefilling],
                 start=self._start_guess,
             )
-        return (self._build(draft) if draft.parts else None), [*done, *ready]
+        return (self._build(chosen) if chosen.parts else None), [*done, *ready]
 
-    def _add_drafts(self, draft: Draft) -> None:
+    def _add_drafts(self, chosen: OpenStep) -> None:
         """Let decoding sequences go on with draft tokens, where something is left for them."""
         if self.drafter is None:
             return
         add_drafts(
-            draft,
+            chosen,
             self.drafter,
             self.cache,
-            room=self.token_budget - draft.num_tokens,
-            free_slots=self.cache.pool.num_free - self._claimed(draft),
+            room=self.token_budget - chosen.num_tokens,
+            free_slots=self.cache.pool.num_free - self._claimed(chosen),
         )
-        for seq in draft.parts:
+        for seq in chosen.parts:
             if seq.num_drafts:
                 self.tenants.charge(seq.tenant, seq.num_drafts)
 
@@ -238,102 +238,102 @@ class Scheduler:
 
     # -- choosing --------------------------------------------------------------------------
 
-    def _choose_decodes(self, draft: Draft) -> None:
+    def _choose_decodes(self, chosen: OpenStep) -> None:
         """Take every decoding sequence; preempt the youngest until all find slots."""
         while True:
-            draft.parts.clear()
-            draft.tokens_left, draft.logits_left = self.token_budget, self.max_logits
+            chosen.parts.clear()
+            chosen.tokens_left, chosen.logits_left = self.token_budget, self.max_logits
             for seq in self.running:
                 if not seq.is_prefilling:
-                    draft.take(seq, limit=max(1, draft.tokens_left))
-            if self._claimed(draft) <= self.cache.available:
+                    chosen.take(seq, limit=max(1, chosen.tokens_left))
+            if self._claimed(chosen) <= self.cache.available:
                 break
             self._make_room()
         floor = max(1, min(MIN_PREFILL, self.token_budget // 4))
-        draft.tokens_left = max(draft.tokens_left, floor)
+        chosen.tokens_left = max(chosen.tokens_left, floor)
 
-    def _take_turns(self, draft: Draft) -> list[Sequence]:
+    def _take_turns(self, chosen: OpenStep) -> list[Sequence]:
         """Serve the tenants by their credit; return the sequences that are cached already."""
         ready: list[Sequence] = []
-        for seq, length in draft.parts.items():
+        for seq, length in chosen.parts.items():
             self.tenants.charge(seq.tenant, length)
         wanting = {seq.tenant for seq in self.running if seq.is_prefilling}
         wanting.update(self.waiting.tenants)
-        while draft.tokens_left > 0 and (turn := self.tenants.next_of(wanting)) is not None:
+        while chosen.tokens_left > 0 and (turn := self.tenants.next_of(wanting)) is not None:
             if self.tenants.credit(turn) <= 0:
                 self.tenants.new_round()
                 continue
-            found, taken = self._serve_turn(draft, turn)
+            found, taken = self._serve_turn(chosen, turn)
             ready += found
             if not found and taken <= 0:
                 wanting.discard(turn)
         return ready
 
-    def _serve_turn(self, draft: Draft, tenant: str) -> tuple[list[Sequence], int]:
+    def _serve_turn(self, chosen: OpenStep, tenant: str) -> tuple[list[Sequence], int]:
         """Serve one tenant within its credit; return also how many tokens it takes."""
         own = [seq for seq in self.running if seq.tenant == tenant]
-        put_off = max(0, draft.tokens_left - self.tenants.credit(tenant))
-        before = _tokens_for(draft, tenant)
-        draft.tokens_left -= put_off
-        ready = self._serve(draft, own, tenant)
-        draft.tokens_left += put_off
-        taken = _tokens_for(draft, tenant) - before
+        put_off = max(0, chosen.tokens_left - self.tenants.credit(tenant))
+        before = _tokens_for(chosen, tenant)
+        chosen.tokens_left -= put_off
+        ready = self._serve(chosen, own, tenant)
+        chosen.tokens_left += put_off
+        taken = _tokens_for(chosen, tenant) - before
         self.tenants.charge(tenant, taken)
         return ready, taken
 
-    def _serve(self, draft: Draft, own: list[Sequence], tenant: str | None) -> list[Sequence]:
+    def _serve(self, chosen: OpenStep, own: list[Sequence], tenant: str | None) -> list[Sequence]:
         """Go on with begun prefills, in order of arrival; then start what waits.
 
         Returns the sequences that turn out to be completely cached.
         """
         for seq in own:
-            if seq.is_prefilling and draft.tokens_left > 0:
-                room = self.cache.available - self._claimed(draft)
-                while room < self.cache.page_size and self._take_memory(seq, 0, draft):
-                    room = self.cache.available - self._claimed(draft)
-                begun = seq.cached_len + draft.parts.get(seq, 0)
+            if seq.is_prefilling and chosen.tokens_left > 0:
+                room = self.cache.available - self._claimed(chosen)
+                while room < self.cache.page_size and self._take_memory(seq, 0, chosen):
+                    room = self.cache.available - self._claimed(chosen)
+                begun = seq.cached_len + chosen.parts.get(seq, 0)
                 within = self.cache.tokens_within(begun, room)
-                draft.take(seq, limit=min(draft.tokens_left, within))
-        return [] if tenant is None else self._admit(draft, tenant)
+                chosen.take(seq, limit=min(chosen.tokens_left, within))
+        return [] if tenant is None else self._admit(chosen, tenant)
 
-    def _admit(self, draft: Draft, tenant: str) -> list[Sequence]:
+    def _admit(self, chosen: OpenStep, tenant: str) -> list[Sequence]:
         """Start waiting sequences of a tenant while budget, rows and pool allow.
 
         Returns those that are completely cached.
         """
         ready: list[Sequence] = []
-        if not self._has_place(draft, tenant) or self.tenants.must_yield(tenant, self.step):
+        if not self._has_place(chosen, tenant) or self.tenants.must_yield(tenant, self.step):
             return ready
         prefilling = [seq for seq in self.running if seq.is_prefilling]
         order = self.waiting.ordered(self.step, tenant)
         for seq in order:
-            if not self._has_place(draft, tenant):
+            if not self._has_place(chosen, tenant):
                 break
             if self.waiting.must_wait(seq, prefilling):
                 continue
-            if not self._start(seq, draft):
+            if not self._start(seq, chosen):
                 self.tenants.blocked(tenant, self.running, self.step)
                 break
             if seq.extend_len == 0:
                 ready.append(seq)
             else:
                 prefilling.append(seq)
-                draft.take(seq, limit=draft.tokens_left)
+                chosen.take(seq, limit=chosen.tokens_left)
         return ready
 
-    def _has_place(self, draft: Draft, tenant: str) -> bool:
+    def _has_place(self, chosen: OpenStep, tenant: str) -> bool:
         """Whether a step has something left, and a row is free or can be taken."""
-        if draft.tokens_left <= 0 or draft.logits_left <= 0:
+        if chosen.tokens_left <= 0 or chosen.logits_left <= 0:
             return False
         has_row = len(self.running) < self.max_running
         return has_row or self.tenants.row_victim(tenant, self.running, self._age) is not None
 
-    def _start(self, seq: Sequence, draft: Draft) -> bool:
+    def _start(self, seq: Sequence, chosen: OpenStep) -> bool:
         """Move a sequence from waiting to running if the pool has room for it."""
         handle, slots = self.cache.match_and_lock(seq.token_ids[: seq.logits_from], seq.namespace)
         need = self.cache.new_slots(handle.length, seq.goal_len + _growth(seq))
         while not self._free_rows or not self._has_room(seq, need):
-            if not self._drop_guess() and not self._take_from_others(seq, draft):
+            if not self._drop_guess() and not self._take_from_others(seq, chosen):
                 self.cache.release(handle)
                 return False
         found = handle.length
@@ -420,24 +420,24 @@ class Scheduler:
         slots = self.cache.new_slots
         return sum(slots(seq.cached_len, seq.goal_len + _growth(seq)) for seq in self.running)
 
-    def _claimed(self, draft: Draft) -> int:
+    def _claimed(self, chosen: OpenStep) -> int:
         """Slots that the parts of a step must get."""
-        slots, parts = self.cache.new_slots, draft.parts.items()
+        slots, parts = self.cache.new_slots, chosen.parts.items()
         return sum(slots(seq.cached_len, seq.cached_len + length) for seq, length in parts)
 
-    def _build(self, draft: Draft) -> StepPlan:
+    def _build(self, chosen: OpenStep) -> StepPlan:
         """Give the chosen parts their slots and lay them out as arrays.
 
         Raises:
             MemoryError: there is none for the arrays; nobody has got a slot then.
         """
-        total = self._claimed(draft)
+        total = self._claimed(chosen)
         if total > self.cache.spare:
             self.foresight.settle_ranks()
         slots = self.cache.alloc(total)
         assert slots is not None, f"{total} slots were planned but are not available"
         try:
-            return lay_out(draft.parts, slots, self.page_table, page_size=self.cache.page_size)
+            return lay_out(chosen.parts, slots, self.page_table, page_size=self.cache.page_size)
         except MemoryError:
             self.cache.free(slots)
             raise
@@ -462,27 +462,27 @@ class Scheduler:
         """Return the sort key by which the youngest comes last."""
         return self.foresight.place(seq), seq.serial
 
-    def _take_from_others(self, seq: Sequence, draft: Draft) -> bool:
+    def _take_from_others(self, seq: Sequence, chosen: OpenStep) -> bool:
         """Take a row, or memory, from a tenant beyond its share; False where none is due."""
         if self._free_rows:
-            return self._take_memory(seq, _wanted(seq), draft)
+            return self._take_memory(seq, _wanted(seq), chosen)
         victim = self.tenants.row_victim(seq.tenant, self.running, self._age)
         if victim is not None:
-            self._stop(victim, draft)
+            self._stop(victim, chosen)
         return victim is not None
 
-    def _take_memory(self, seq: Sequence, need: int, draft: Draft) -> bool:
+    def _take_memory(self, seq: Sequence, need: int, chosen: OpenStep) -> bool:
         """Preempt for a tenant that is within its share with `need` more tokens."""
         if not self.tenants.is_within_share(seq.tenant, need, self.running):
             return False
         victim = self.tenants.memory_victim(self.running, self._age)
         if victim is not None:
-            self._stop(victim, draft)
+            self._stop(victim, chosen)
         return victim is not None
 
-    def _stop(self, seq: Sequence, draft: Draft) -> None:
+    def _stop(self, seq: Sequence, chosen: OpenStep) -> None:
         """Preempt a sequence that may have a part in the step."""
-        self.tenants.charge(seq.tenant, -draft.drop(seq))
+        self.tenants.charge(seq.tenant, -chosen.drop(seq))
         self._preempt(seq)
 
     def _preempt(self, seq: Sequence) -> None:
@@ -513,8 +513,8 @@ class Scheduler:
         seq.handle = self.cache.insert(seq.handle, seq.token_ids[: seq.cached_len], row)
 
 
-def _tokens_for(draft: Draft, tenant: str) -> int:
-    return sum(length for seq, length in draft.parts.items() if seq.tenant == tenant)
+def _tokens_for(chosen: OpenStep, tenant: str) -> int:
+    return sum(length for seq, length in chosen.parts.items() if seq.tenant == tenant)
 
 
 def _wanted(seq: Sequence) -> int:

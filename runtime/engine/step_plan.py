@@ -70,7 +70,7 @@ class StepPlan:
 
 
 @dataclass(slots=True)
-class Draft:
+class OpenStep:
     """A step while it is being chosen: parts, and what is left of its limits.
 
     `parts` holds the number of tokens that each sequence computes.
