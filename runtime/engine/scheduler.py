@@ -218,9 +218,10 @@ class Scheduler:
                 continue
             seq = part.seq
             seq.cached_len = part.known_end
-            assert seq.handle is not None, "a running sequence has a handle"
-            row = self.page_table[seq.row]
-            self.cache.wrote(seq.handle, seq.fed_ids(part.end), row, part.start)
+            if self.cache.shadow is not None:
+                assert seq.handle is not None, "a running sequence has a handle"
+                row = self.page_table[seq.row]
+                self.cache.wrote(seq.handle, seq.fed_ids(part.end), row, part.start)
             if part.start < seq.prefill_len and not seq.is_guess:
                 self._share(seq)
 
@@ -422,6 +423,8 @@ class Scheduler:
 
     def _claimed(self, chosen: OpenStep) -> int:
         """Slots that the parts of a step must get."""
+        if self.cache.page_size == 1:
+            return chosen.num_tokens
         slots, parts = self.cache.new_slots, chosen.parts.items()
         return sum(slots(seq.cached_len, seq.cached_len + length) for seq, length in parts)
 

@@ -131,15 +131,15 @@ def lay_out(
     np.cumsum(lengths, out=seq_starts[1:])
     total = int(seq_starts[-1])
     table_rows = np.array([seq.row for seq in parts], dtype=np.int32)
+    starts = np.array([seq.cached_len for seq in parts], dtype=np.int32)
+    positions = np.arange(total, dtype=np.int32) + np.repeat(starts - seq_starts[:-1], lengths)
     token_ids = np.empty(total, dtype=np.int32)
-    positions = np.empty(total, dtype=np.int32)
     extends: list[Extend] = []
     logit_rows: list[int] = []
     base = 0
     for seq, length in parts.items():
         start, end = seq.cached_len, seq.cached_len + length
         token_ids[base : base + length] = seq.fed_ids(end)[start:]
-        positions[base : base + length] = np.arange(start, end)
         logits_start = min(max(start, seq.logits_from), end)
         extends.append(
             Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows), seq.num_drafts)
