@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from lmc.errors import ModelError, UsageError
+from lmc.interrupts import interrupts_held_back
 from lmc.ir.target import Backend, Target
 from lmc.models_store import find_model
 
@@ -93,8 +94,9 @@ def load_model(
     Raises:
         ModelError: there is no such model, or its files cannot be read.
     """
-    from lmc.codegen.target import load_target
-    from lmc.runtime.models.decoder import CausalModel
+    with interrupts_held_back():
+        from lmc.codegen.target import load_target
+        from lmc.runtime.models.decoder import CausalModel
 
     path = find_model(None if model is None else str(model))
     target = cast(Target, load_target(path))

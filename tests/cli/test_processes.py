@@ -105,7 +105,7 @@ def test_an_interrupt_while_generating(tmp_path: Path) -> None:
 
 
 @pytest.mark.model
-@pytest.mark.parametrize("delay", [0.0, 1.0])
+@pytest.mark.parametrize("delay", [0.0, 0.3, 1.0])
 def test_an_interrupt_while_the_model_loads(tmp_path: Path, delay: float) -> None:
     (tmp_path / "story.py").write_text(STORY)
     running = start("run", "story.py", cwd=tmp_path)
