@@ -2,12 +2,12 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def interrupts_held_back() -> Iterator[None]:
+def interrupts_held_back() -> Generator[None]:
     """Raise the KeyboardInterrupt of a block at its end.
 
     For imports of extension modules: one that was left half loaded cannot be loaded again, and
