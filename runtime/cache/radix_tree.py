@@ -93,30 +93,15 @@ class RadixTree:
 
     def path_slots(self, node: RadixNode) -> SlotArray:
         """Return the slots from the root down to the end of `node`."""
-        parts: list[SlotArray] = []
-        step: RadixNode | None = node
-        while step is not None:
-            parts.append(step.slots)
-            step = step.parent
-        return np.concatenate(parts[::-1])
+        return np.concatenate([step.slots for step in _path(node)][::-1])
 
     def path_tokens(self, node: RadixNode) -> TokenArray:
         """Return the tokens from the root down to the end of `node`."""
-        parts: list[TokenArray] = []
-        step: RadixNode | None = node
-        while step is not None:
-            parts.append(step.key)
-            step = step.parent
-        return np.concatenate(parts[::-1])
+        return np.concatenate([step.key for step in _path(node)][::-1])
 
     def path_len(self, node: RadixNode) -> int:
         """Return how many tokens there are from the root down to the end of `node`."""
-        length = 0
-        step: RadixNode | None = node
-        while step is not None:
-            length += len(step)
-            step = step.parent
-        return length
+        return sum(map(len, _path(node)))
 
     # -- growing ---------------------------------------------------------------------------
 
@@ -474,3 +459,11 @@ def common_len(left: TokenArray, right: TokenArray) -> int:
     differs = left[:size] != right[:size]
     index = int(differs.argmax()) if size else 0
     return size if size == 0 or not differs[index] else index
+
+
+def _path(node: RadixNode) -> Iterator[RadixNode]:
+    """Yield the nodes from `node` up to the root."""
+    step: RadixNode | None = node
+    while step is not None:
+        yield step
+        step = step.parent

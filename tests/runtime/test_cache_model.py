@@ -32,7 +32,8 @@ def test_a_hundred_thousand_operations_match_the_naive_model(page_size):
 
 @pytest.mark.parametrize("page_size", SIZES)
 def test_everything_holds_after_every_single_operation(page_size):
-    run(World(page_size, debug=True), random.Random(page_size), 600, every=1)
+    counts = run(World(page_size, debug=True), random.Random(page_size), 600, every=1)
+    assert sum(counts.values()) == 600
 
 
 @pytest.mark.long
