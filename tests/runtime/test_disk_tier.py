@@ -350,8 +350,11 @@ def test_several_processes_share_a_folder(tmp_path):
         _, errors = process.communicate(timeout=120)
         assert process.returncode == 0, errors
     check_folder(tmp_path, range(250))
+    # Below the bound: what another process was just writing over a file that is there already
+    # counts twice, once for each of the others.
     count = len(list(tmp_path.glob("*.kv")))
-    assert 60 <= count <= 60 + 2 * disk_folder.WRITES_BETWEEN_LOOKS
+    others = len(writers) - 1
+    assert 60 - others <= count <= 60 + others * disk_folder.WRITES_BETWEEN_LOOKS
 
 
 def test_a_process_killed_while_it_writes_leaves_only_whole_blocks(tmp_path):
