@@ -11,6 +11,11 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lmc.ir.calls import Constraint
+from lmc.ir.target import Target
+from lmc.runtime.constraint.cache import ConstraintCache
+from lmc.runtime.engine.generation import CompiledConstraint
+
 NUM_WORKERS = 2
 
 MAX_HUNG = 16
@@ -140,3 +145,24 @@ class CompilePool:
             if worker.job is job:
                 worker.is_hung = True
         self._add_workers()
+
+
+def make_compiler(target: Target, *, reuse: bool) -> Callable[[Constraint], CompiledConstraint]:
+    """Return what compiles constraints for a target's tokenizer.
+
+    Args:
+        target: gives the tokenizer.
+        reuse: whether equal constraints share their compiled form.
+    """
+    if not reuse:
+        return lambda constraint: ConstraintCache(target.tokenizer).get(constraint)
+    cache: list[ConstraintCache] = []
+    lock = threading.Lock()
+
+    def compile_constraint(constraint: Constraint) -> CompiledConstraint:
+        with lock:
+            if not cache:
+                cache.append(ConstraintCache(target.tokenizer))
+        return cache[0].get(constraint)
+
+    return compile_constraint

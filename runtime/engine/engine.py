@@ -1,35 +1,26 @@
 """Engine: a model that answers many calls at once; implements lmc.ir.target.Backend.
 
-One thread of its own runs the steps; calls come in through an inbox. Callbacks run on that
-thread and should be short. Constraints are compiled in a small thread pool, within a time
+Calls become requests, which a thread of its own serves (engine_thread.py). Callbacks run on
+that thread and should be short. Constraints are compiled in a small thread pool, within a time
 limit, so others are served meanwhile. Every call ends in exactly one `on_done`, also when the
 engine is closed.
 """
 
-import atexit
-import logging
 import os
-import threading
-import weakref
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
-from typing import TypeVar
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from lmc.errors import Cancelled, ConstraintError, EngineError
-from lmc.ir.calls import CallHint, Constraint, GenCall, ScoreCall
+from lmc.errors import ConstraintError, EngineError
+from lmc.ir.calls import CallHint, GenCall, ScoreCall
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
-from lmc.runtime.cache.events import CacheEvent, CacheStats
-from lmc.runtime.constraint.cache import ConstraintCache
-from lmc.runtime.engine.compile_pool import CompilePool
+from lmc.runtime.engine.compile_pool import CompilePool, make_compiler
 from lmc.runtime.engine.core import EngineCore
 from lmc.runtime.engine.drafters import DEFAULT_LIMIT, make_drafter
-from lmc.runtime.engine.generation import CompiledConstraint, Generation
+from lmc.runtime.engine.engine_thread import CallTicket, EngineThread, closed_error
+from lmc.runtime.engine.generation import Generation
 from lmc.runtime.engine.model_runner import CausalModel, default_num_slots
 from lmc.runtime.engine.namespace import InNamespace, check_namespace
 from lmc.runtime.engine.policy import CacheKind, DraftKind, EvictionKind, OrderKind, Policy
@@ -37,36 +28,17 @@ from lmc.runtime.engine.prefilling import Prefilling
 from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
-from lmc.runtime.engine.self_check import check_exactness
-from lmc.runtime.engine.stats import EngineStats
 from lmc.runtime.engine.tiers import tier_options
-from lmc.runtime.engine.watch import gauges_of
-from lmc.runtime.exactness import Exactness
 from lmc.runtime.guess import Guess
 from lmc.runtime.reference_names import ServerNames
 from lmc.runtime.stop_patterns import compile_stop_pattern
 from lmc.version import __version__
 
-T = TypeVar("T")
-
-_log = logging.getLogger(__name__)
-
 CLOSE_SECONDS = 5.0
 """How long a closing engine waits for constraints that are being compiled."""
 
 
-class CallTicket:
-    """A submitted call; `cancel` may come at any time, from any thread."""
-
-    def __init__(self, cancel: Callable[[], None]) -> None:
-        self._cancel = cancel
-
-    def cancel(self) -> None:
-        """Ask to end the call; its `on_done` still comes, with Cancelled."""
-        self._cancel()
-
-
-class Engine(ServerNames):
+class Engine(EngineThread, ServerNames):
     """Serves generations, scores and prefixes over one model.
 
     Args:
@@ -130,7 +102,6 @@ class Engine(ServerNames):
         policy = Policy(cache=cache, order=order, eviction=eviction, drafts=drafts)
         tiers = tier_options(host_tier, disk_tier, disk_bytes)
         self._target = target
-        self._threads = threads
         self._vocab_size = model.config.vocab_size
         self._rules = TokenRules(target.tokenizer, self._vocab_size)
         sizes = {
@@ -139,7 +110,7 @@ class Engine(ServerNames):
             "max_running": max_running,
         }
         drafter = make_drafter(policy.drafts, num_drafts, draft_model, **sizes)
-        self._core = EngineCore(
+        core = EngineCore(
             model,
             **sizes,
             policy=policy,
@@ -149,20 +120,14 @@ class Engine(ServerNames):
             is_debug=os.environ.get("LMC_DEBUG") == "1" if debug is None else debug,
             tiers=tiers,
             binding={} if tiers is None else {"lmc": __version__, **kv_binding(model, target)},
-            wake=lambda: self._discard(_nothing),
+            wake=self._wake_up,
         )
-        self._compile = _make_compiler(target, reuse=reuse_constraints)
+        self._compile = make_compiler(target, reuse=reuse_constraints)
         self._compile_seconds = constraint_seconds
         self._pool = CompilePool(constraint_seconds)
-        self._inbox: deque[Callable[[], None]] = deque()
-        self._wake = threading.Condition()
         self._namespaces: WeakValueDictionary[str, InNamespace] = WeakValueDictionary()
-        self._is_closing = False
-        self._has_stopped = False
-        self._exactness: Future[Exactness] = Future()
-        self._thread = threading.Thread(target=self._run, name="lmc-engine", daemon=True)
-        self._at_exit = _close_at_exit(self)
-        self._thread.start()
+        super().__init__(core, threads)
+        self._start_thread()
 
     takes_guesses = True
 
@@ -281,7 +246,7 @@ class Engine(ServerNames):
         """Have the engine look again when a guess is adopted."""
         if guess is not None:
             request.guess = guess
-            guess.on_adopt = lambda: self._discard(_nothing)
+            guess.on_adopt = self._wake_up
 
     # -- KV that is kept in files ------------------------------------------------------------
 
@@ -340,57 +305,14 @@ class Engine(ServerNames):
         """Take note that a run (CallHint.run) asks nothing more; what it kept may go."""
         self._discard(lambda: self._core.scheduler.end_run(run))
 
-    # -- more --------------------------------------------------------------------------------
-
-    @property
-    def exactness(self) -> Exactness:
-        """What the check at the start has found; waits for it."""
-        return self._exactness.result()
-
-    def stats(self) -> EngineStats:
-        """Return the totals since the start; waits for the step that is running."""
-        stats = self._ask(self._core.snapshot)
-        stats.exactness = self.exactness
-        return stats
-
-    def metrics_text(self) -> str:
-        """Return totals, gauges and histograms in Prometheus' text format."""
-        return self._ask(self._metrics_text)
-
-    def cache_stats(self) -> CacheStats:
-        """Return what the prefix cache holds and has done; waits for the step that is running."""
-        return self._ask(self._core.cache.stats)
-
-    def take_cache_events(self) -> list[CacheEvent]:
-        """Return what has changed in the prefix cache since the last time, oldest first.
-
-        Nothing but with the option `cache_events`.
-        """
-        events = self._core.cache.events
-        return [] if events is None else self._ask(events.take)
-
-    def flush_cache(self) -> int:
-        """Forget every cached prefix that is neither in use nor pinned; return its tokens."""
-        return self._ask(self._core.cache.flush)
-
-    def check(self) -> None:
-        """Verify that every slot of the KV memory has exactly one owner.
-
-        With the option `debug` also that it holds the tokens it is used for.
-        """
-        self._ask(self._core.check)
+    # -- the end --------------------------------------------------------------------------------
 
     def close(self) -> None:
         """End every call with Cancelled and stop; no thread is left. May be called again."""
-        with self._wake:
-            self._is_closing = True
-            self._wake.notify_all()
+        self._ask_to_stop()
         self._pool.close()
-        if threading.current_thread() is self._thread:
-            return
-        self._thread.join()
-        self._pool.join(CLOSE_SECONDS)
-        atexit.unregister(self._at_exit)
+        if self._join():
+            self._pool.join(CLOSE_SECONDS)
 
     def __enter__(self) -> "Engine":
         return self
@@ -403,44 +325,7 @@ class Engine(ServerNames):
     ) -> None:
         self.close()
 
-    # -- inbox -------------------------------------------------------------------------------
-
-    def _post(self, action: Callable[[], None]) -> bool:
-        """Have the engine's thread run `action` before its next step; False when it is gone."""
-        with self._wake:
-            if self._has_stopped:
-                return False
-            self._inbox.append(action)
-            self._wake.notify_all()
-            return True
-
-    def _ask(self, action: Callable[[], T]) -> T:
-        """Run `action` on the engine's thread and return its result."""
-        if threading.current_thread() is self._thread:
-            return action()
-        answer: Future[T] = Future()
-        if not self._post(lambda: _settle(answer, action)):
-            return action()
-        return answer.result()
-
-    def _submit(self, request: Request, *, is_ready: bool = True) -> CallTicket:
-        """Register a request, and start it if nothing has to be prepared."""
-        core = self._core
-
-        def begin() -> None:
-            core.register(request)
-            if is_ready:
-                core.start(request)
-
-        if not self._post(begin):
-            request.fail(core, _closed())
-        return CallTicket(lambda: self._discard(lambda: request.cancel(core)))
-
-    def _refuse(self, on_done: Callable[[EngineError], None], error: EngineError) -> CallTicket:
-        """End a call that cannot be taken."""
-        if not self._post(lambda: _call_back(on_done, error)):
-            _call_back(on_done, error)
-        return CallTicket(lambda: None)
+    # -- within ----------------------------------------------------------------------------------
 
     def _prepare(self, request: Generation) -> None:
         """Compile a call's patterns outside the engine's thread, then start its request."""
@@ -463,70 +348,10 @@ class Engine(ServerNames):
             self._discard(lambda: request.fail(self._core, late))
 
         if not self._pool.submit(work, give_up):
-            self._discard(lambda: request.fail(self._core, _closed()))
-
-    def _metrics_text(self) -> str:
-        core = self._core
-        stats = core.snapshot()
-        return core.watch.metrics.text(stats, gauges_of(core, self.exactness))
+            self._discard(lambda: request.fail(self._core, closed_error()))
 
     def _unpin(self, pin: int) -> None:
         self._discard(lambda: self._core.cache.unpin(pin))
-
-    def _discard(self, action: Callable[[], None]) -> None:
-        """Post an action that no longer matters once the engine is gone."""
-        self._post(action)
-
-    # -- the thread --------------------------------------------------------------------------
-
-    def _run(self) -> None:
-        """Serve until closed; whatever happens, every request is ended."""
-        reason: BaseException = Cancelled("the engine was closed")
-        try:
-            self._set_threads()
-            self._exactness.set_result(check_exactness(self._core.runner.model))
-            while self._take_in():
-                self._core.step()
-        except BaseException as error:
-            _log.exception("the engine stopped")
-            reason = EngineError(f"the engine stopped: {error}")
-            reason.__cause__ = error
-        finally:
-            self._stop(reason)
-
-    def _take_in(self) -> bool:
-        """Run what came in; wait while there is nothing to do. False when closing."""
-        while True:
-            with self._wake:
-                while not (self._inbox or self._is_closing or self._core.has_work):
-                    self._wake.wait(self._core.patience)
-                if self._is_closing:
-                    return False
-                actions = list(self._inbox)
-                self._inbox.clear()
-            for action in actions:
-                action()
-            if self._core.has_work:
-                return True
-
-    def _stop(self, reason: BaseException) -> None:
-        """Take nothing more in, run what is in the inbox, end every request."""
-        with self._wake:
-            self._has_stopped = True
-            if not self._exactness.done():
-                self._exactness.set_result(Exactness(detail="the engine stopped before its check"))
-            actions = list(self._inbox)
-            self._inbox.clear()
-        for action in actions:
-            action()
-        self._core.fail_all(reason)
-        self._core.close()
-
-    def _set_threads(self) -> None:
-        if self._threads is not None:
-            import torch
-
-            torch.set_num_threads(self._threads)
 
 
 def kv_binding(model: CausalModel, target: Target) -> dict[str, str]:
@@ -538,59 +363,8 @@ def kv_binding(model: CausalModel, target: Target) -> dict[str, str]:
     }
 
 
-def _make_compiler(target: Target, *, reuse: bool) -> Callable[[Constraint], CompiledConstraint]:
-    """Return what compiles constraints for a target's tokenizer."""
-    if not reuse:
-        return lambda constraint: ConstraintCache(target.tokenizer).get(constraint)
-    cache: list[ConstraintCache] = []
-    lock = threading.Lock()
-
-    def compile_constraint(constraint: Constraint) -> CompiledConstraint:
-        with lock:
-            if not cache:
-                cache.append(ConstraintCache(target.tokenizer))
-        return cache[0].get(constraint)
-
-    return compile_constraint
-
-
-def _close_at_exit(engine: Engine) -> Callable[[], None]:
-    """Close an engine that is still open when the interpreter ends."""
-    ref = weakref.ref(engine)
-
-    def close() -> None:
-        alive = ref()
-        if alive is not None:
-            alive.close()
-
-    atexit.register(close)
-    return close
-
-
-def _nothing() -> None:
-    """Wake the engine, so that it looks again."""
-
-
-def _settle(answer: Future[T], action: Callable[[], T]) -> None:
-    try:
-        answer.set_result(action())
-    except Exception as error:
-        answer.set_exception(error)
-
-
-def _call_back(on_done: Callable[[EngineError], None], error: EngineError) -> None:
-    try:
-        on_done(error)
-    except Exception:
-        _log.exception("an on_done callback raised")
-
-
 def _too_late(seconds: float) -> ConstraintError:
     return ConstraintError(
         f"the constraint was not compiled within {seconds:g} s",
         hint="make the pattern or schema smaller, or raise constraint_seconds",
     )
-
-
-def _closed() -> EngineError:
-    return EngineError("the engine is closed", hint="make a new one")
