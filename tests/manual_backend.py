@@ -183,3 +183,8 @@ def executor_of(
     """Lower a module for a backend's target and return its executor."""
     made = module_of(module) if isinstance(module, str) else module
     return Executor(backend, lower(made, backend.target), host)
+
+
+def run_in_background(executor: Executor, entry: str = "main", **options: Any) -> Background:
+    """Run an entry with seed 5 on a thread of its own."""
+    return Background(lambda: executor.run(entry, options.pop("args", {}), seed=5, **options))
