@@ -2,10 +2,14 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
+from ir_program_text import program
 
+from lmc.ir import interpret
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
+from lmc.ir.interpreter import Interpretation
 from lmc.ir.target import Piece
 
 EMPTY, END, MARK, BLANK = range(4)
@@ -139,3 +143,20 @@ def tiny_model() -> type[TinyModel]:
 def tiny_tokenizer() -> type[TinyTokenizer]:
     """The class of the tokenizer."""
     return TinyTokenizer
+
+
+@pytest.fixture
+def run(tiny_target: Any, tiny_model: Any) -> Any:
+    """Interpret a body; answers and likes go to the model, the rest to `interpret`."""
+
+    def interpreted(
+        body: str, args: Any = None, *, answers: Any = None, likes: Any = (), more: str = "",
+        **options: Any,
+    ) -> Interpretation:  # fmt: skip
+        args = args or {}
+        table = options.pop("table", "")
+        module = program(body, params=" ".join(args), more=more, table=table)
+        model = options.pop("model", None) or tiny_model(answers or {}, likes)
+        return interpret(module, "p", args, model=model, target=tiny_target, **options)
+
+    return interpreted

@@ -3,9 +3,10 @@
 Each is tested as a user meets it, by a program or by calls of an engine over a fake model. Those
 that a part shows better alone are in its own tests: unmerged tree nodes (`test_radix_tree.py`),
 requests that never fit (`test_engine_ends.py`), cached counts after preemptions (`test_engine.py`),
-constraints that compile for long (`test_engine_constraints.py`), choices by exact probabilities (`test_select_exact.py`), prompt
-log-probabilities beside a cached prefix (`test_decode_values.py`), characters of several tokens
-(`test_constraint.py`), sliding windows, which are refused (`test_models_weights.py`).
+constraints that compile for long (`test_engine_constraints.py`), choices by exact probabilities
+(`test_select_exact.py`), prompt log-probabilities beside a cached prefix (`test_decode_values.py`),
+characters of several tokens (`test_constraint.py`), sliding windows, which are refused
+(`test_models_weights.py`).
 """
 
 import json
