@@ -44,11 +44,18 @@ def type_text(kind: Any) -> str:
         return _dump({"literal": _bare(typing.get_args(kind))})
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return _dump({"enum": import_name(kind), "literal": _bare([m.value for m in kind])})
+    return _dump({**_reading(kind), "schema": _schema_text(schema_of(kind))})
+
+
+def schema_of(kind: Any) -> dict[str, Any]:
+    """Return the JSON schema of a type: a class, or what is built of classes.
+
+    Raises:
+        UsageError: no value of this type can be generated.
+    """
     definitions: dict[str, Any] = {}
     schema = _schema(kind, definitions)
-    if definitions:
-        schema = {**schema, "$defs": definitions}
-    return _dump({**_reading(kind), "schema": _schema_text(schema)})
+    return {**schema, "$defs": definitions} if definitions else schema
 
 
 def _schema_text(schema: Any) -> str:

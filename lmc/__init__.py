@@ -40,6 +40,8 @@ if TYPE_CHECKING:
     )
     from lmc.compiled import CompiledProgram, load
     from lmc.compiler import compile_program as compile
+    from lmc.constraints import CompiledConstraint, Constraint, ConstraintMatcher
+    from lmc.errors import ConstraintError
     from lmc.frontend.dsl import (
         Image,
         assistant,
@@ -86,7 +88,11 @@ __all__ = [
     "Anthropic",
     "Appendable",
     "CheckReport",
+    "CompiledConstraint",
     "CompiledProgram",
+    "Constraint",
+    "ConstraintError",
+    "ConstraintMatcher",
     "Crusoe",
     "Diagnostic",
     "Engine",
@@ -170,7 +176,11 @@ _HOMES = {
     "Expression": "lmc.ir.expressions",
     "Gen": "lmc.ir.expressions",
     "Select": "lmc.ir.expressions",
+    "CompiledConstraint": "lmc.constraints",
     "CompiledProgram": "lmc.compiled",
+    "Constraint": "lmc.constraints",
+    "ConstraintError": "lmc.errors",
+    "ConstraintMatcher": "lmc.constraints",
     "Diagnostic": "lmc.linting.program",
     "Oracle": "lmc.runtime.oracle",
     "Profile": "lmc.ir.profile",

@@ -84,12 +84,32 @@ class LowerError(CompileError):
 
 
 class ConstraintError(CompileError):
-    """A regex or schema that is wrong, unsupported or too costly.
+    """A regex, schema or grammar that is wrong, unsupported or too costly.
 
-    `pointer` is the JSON pointer of the place in a schema, None where there is none.
+    `pointer` is the JSON pointer of the place in a schema ("" for all of it), None where there
+    is no schema. `position` is the place in a regex, as the number of characters before it, or
+    in a grammar, as (line, column) from 1; None where no single place is to blame.
     """
 
     pointer: str | None = None
+    position: int | tuple[int, int] | None = None
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        location: HasRender | None = None,
+        position: int | tuple[int, int] | None = None,
+    ) -> None:
+        super().__init__(message, hint=hint, location=location)
+        self.position = position
+
+    def again(self) -> "ConstraintError":
+        """Return the same refusal anew: one that is kept would gather a traceback per raise."""
+        fresh = ConstraintError(self.message, hint=self.hint, position=self.position)
+        fresh.pointer = self.pointer
+        return fresh
 
 
 class ArtifactError(CompileError):
@@ -121,6 +141,10 @@ class WordError(RunError, UsageError):
 
 class EngineError(LmcError):
     """The engine could not serve a request (too long for the pool, cancelled, ...)."""
+
+
+class TokenRefused(EngineError):
+    """A token that a constraint does not allow; the matcher is as it was."""
 
 
 class Cancelled(EngineError):

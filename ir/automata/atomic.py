@@ -38,10 +38,12 @@ def resolve_atomic(node: Node, positions: Positions, budget: Budget) -> Node:
         case Atomic(body, ordinal):
             first = _first_match(resolve_atomic(body, positions, budget), budget)
             if first is None:
+                at = positions.find("atomic", ordinal)
                 raise ConstraintError(
-                    "regex has an atomic group or possessive quantifier at position "
-                    f"{positions.find('atomic', ordinal)} whose choice cannot be decided",
+                    f"regex has an atomic group or possessive quantifier at position {at} "
+                    "whose choice cannot be decided",
                     hint="use the ordinary group or quantifier",
+                    position=at,
                 )
             return first
 

@@ -76,6 +76,7 @@ def _invalid(pattern: str, error: re.error) -> ConstraintError:
     return ConstraintError(
         f"regex is not valid: {error.msg}{at}{near}",
         hint="patterns follow Python's re syntax; check it with re.compile",
+        position=error.pos,
     )
 
 
@@ -124,10 +125,11 @@ class _Converter:
             return side(self.sequence(body, flags), code is op.ASSERT_NOT)
         kinds = {op.GROUPREF: "back-reference", op.GROUPREF_EXISTS: "conditional"}
         kind = kinds.get(code, str(code))
+        at = self.positions.find(kind)
         raise ConstraintError(
-            f"regex has a {kind} at position {self.positions.find(kind)}, "
-            "which no finite automaton can follow",
+            f"regex has a {kind} at position {at}, which no finite automaton can follow",
             hint="write the repeated or conditional part out",
+            position=at,
         )
 
     def _atomic(self, body: Node) -> Node:

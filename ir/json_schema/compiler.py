@@ -1,6 +1,7 @@
 """JSON schemas to byte automata: the way through the parts of this package."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -88,8 +89,24 @@ def compile_schema(
     """Return what `compile_json_schema` does, with the warnings."""
     _check_separators(separators)
     budget = Budget(max_states=max_states, max_seconds=max_seconds, subject="schema")
-    document = Document(schema if isinstance(schema, str) else canonical(schema))
     ladder = LADDER if max_depth is None else [replace(LADDER[0], depth=max_depth)]
+    try:
+        document = Document(schema if isinstance(schema, str) else canonical(schema))
+        return _first_that_fits(document, ladder, budget, separators, open_objects)
+    except ConstraintError as error:
+        if error.pointer is None:
+            error.pointer = ""  # no single place is to blame: all of it
+        raise
+
+
+def _first_that_fits(
+    document: Document,
+    ladder: Sequence[Limits],
+    budget: Budget,
+    separators: tuple[str, str],
+    open_objects: bool,
+) -> CompiledSchema:
+    """Compile under the first limits under which the states suffice."""
     for step, limits in enumerate(ladder):
         try:
             return _compile(document, limits, budget, separators, open_objects)
@@ -172,9 +189,7 @@ def compile_source(source: str) -> ByteDfa:
     found = _compile_kept(source)
     if isinstance(found, ByteDfa):
         return found
-    fresh = ConstraintError(found.message, hint=found.hint)  # tracebacks must not pile up
-    fresh.pointer = found.pointer
-    raise fresh
+    raise found.again()
 
 
 @lru_cache(maxsize=KEPT)

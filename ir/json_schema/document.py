@@ -24,6 +24,13 @@ def refuse(pointer: str, message: str, hint: str) -> ConstraintError:
     return error
 
 
+def refuse_all(message: str, hint: str) -> ConstraintError:
+    """Return the refusal of a whole schema."""
+    error = ConstraintError(message, hint=hint)
+    error.pointer = ""
+    return error
+
+
 def canonical(schema: object) -> str:
     """Return a schema's text as constraints carry it: keys in their order, no blanks.
 
@@ -37,7 +44,7 @@ def canonical(schema: object) -> str:
     except RecursionError:
         raise _too_deep() from None
     except (TypeError, ValueError) as error:
-        raise ConstraintError(
+        raise refuse_all(
             f"schema is not JSON: {error}", hint="use dict, list, str, numbers, bool and None"
         ) from None
 
@@ -63,7 +70,7 @@ def parse(text: str) -> Any:
         ConstraintError: it is not JSON, is too long or nested too deep.
     """
     if len(text) > MAX_SOURCE:
-        raise ConstraintError(
+        raise refuse_all(
             f"schema is too long: {len(text)} characters", hint=f"at most {MAX_SOURCE} are read"
         )
     if _nesting(text) > MAX_NESTING:
@@ -73,7 +80,7 @@ def parse(text: str) -> Any:
             text, parse_float=Decimal, parse_constant=_no_constant, object_pairs_hook=_no_twins
         )
     except ValueError as error:
-        raise ConstraintError(
+        raise refuse_all(
             f"schema is not JSON: {error}", hint="give a dict, or the text of a JSON object"
         ) from None
 
@@ -91,9 +98,7 @@ def _nesting(text: str) -> int:
 
 
 def _too_deep() -> ConstraintError:
-    return ConstraintError(
-        "schema nesting too deep", hint=f"at most {MAX_NESTING} levels are accepted"
-    )
+    return refuse_all("schema nesting too deep", hint=f"at most {MAX_NESTING} levels are accepted")
 
 
 def _no_constant(name: str) -> Any:

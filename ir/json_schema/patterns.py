@@ -168,6 +168,7 @@ def _translate(source: str) -> str:
             raise ConstraintError(
                 f"regex has {token!r} at position {at}, which is not supported",
                 hint="write the characters as a class",
+                position=at,
             )
         if in_class:
             in_class = token != "]"

@@ -51,10 +51,8 @@ class ConstraintCache:
         if is_mine:
             self._compile(constraint, entry)
         error = entry.exception()
-        if isinstance(error, ConstraintError):  # a fresh one: tracebacks must not pile up
-            fresh = ConstraintError(error.message, hint=error.hint)
-            fresh.pointer = error.pointer
-            raise fresh
+        if isinstance(error, ConstraintError):
+            raise error.again()
         return entry.result()
 
     def _compile(self, constraint: Constraint, entry: "Future[RegexConstraint]") -> None:

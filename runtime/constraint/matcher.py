@@ -24,7 +24,7 @@ class Matcher(Protocol):
         """Go on by one token.
 
         Raises:
-            EngineError: the token is not allowed here.
+            TokenRefused: the token is not allowed here; nothing has changed.
         """
         ...
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lmc.errors import EngineError
+from lmc.errors import EngineError, TokenRefused
 from lmc.ir.automata import DEAD, ByteDfa, compile_regex
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.matcher import Words
@@ -163,7 +163,7 @@ class RegexMatcher:
         """Go on by one token.
 
         Raises:
-            EngineError: the token is not allowed here; nothing has changed.
+            TokenRefused: the token is not allowed here; nothing has changed.
         """
         after = DEAD
         if not self.is_ended:
@@ -172,7 +172,7 @@ class RegexMatcher:
             else:
                 after = self.constraint.advance(self.state, token_id)
         if after == DEAD:
-            raise EngineError(
+            raise TokenRefused(
                 f"token {token_id} is not allowed by the constraint after "
                 f"{len(self._states) - 1} tokens",
                 hint="sample under the mask that fill_bitmask gives",
