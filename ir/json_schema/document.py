@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote, urldefrag, urljoin
@@ -133,6 +133,7 @@ class Document:
         self.bases: dict[str, str] = {}
         self.ids: dict[str, str] = {}
         self.anchors: dict[tuple[str, str], str] = {}
+        self.dynamic: dict[str, list[str]] = {}
         self._places: dict[str, Any] = {"": self.root}
         self._index(self.root, "", "")
 
@@ -177,6 +178,8 @@ class Document:
         for word in ("$anchor", "$dynamicAnchor"):
             if isinstance(node.get(word), str):
                 self.anchors[base, node[word]] = pointer
+                if word == "$dynamicAnchor":
+                    self.dynamic.setdefault(node[word], []).append(pointer)
         for path, child in self._children(node, pointer):
             self._index(child, path, base)
 
@@ -215,13 +218,37 @@ class Document:
             pointer = pointer.rpartition("/")[0]
         return self.bases[pointer], pointer
 
-    def resolve(self, reference: Any, pointer: str) -> str:
+    @property
+    def references(self) -> tuple[tuple[str, Callable[[Any, str], str]], ...]:
+        """The keywords that refer, with what resolves them."""
+        return ("$ref", self.resolve), ("$dynamicRef", self._resolve_dynamic)
+
+    def _resolve_dynamic(self, reference: Any, pointer: str) -> str:
+        """Return where a dynamic reference leads, if that is the same on every way to it.
+
+        It leads to the outermost of the resources passed through that has the anchor; the
+        document's own is always the outermost.
+        """
+        found = self.resolve(reference, pointer, "$dynamicRef")
+        name = urldefrag(reference)[1]
+        places = self.dynamic.get(name, [])
+        if found not in places:
+            return found  # it leads to no dynamic anchor, so it is a plain reference
+        own = [place for place in places if self._base(place)[1] == ""]
+        if len(places) > 1 and not own:
+            raise refuse(
+                f"{pointer}/$dynamicRef", f"where {reference!r:.100} leads depends on the way",
+                "name the schema by '$ref'",
+            )  # fmt: skip
+        return own[0] if own else found
+
+    def resolve(self, reference: Any, pointer: str, word: str = "$ref") -> str:
         """Return the pointer that a reference at a place leads to.
 
         Raises:
             ConstraintError: it leads nowhere, or out of the document.
         """
-        here = f"{pointer}/$ref"
+        here = f"{pointer}/{word}"
         if not isinstance(reference, str):
             raise refuse(here, "a reference is text", 'write {"$ref": "#/$defs/name"}')
         base, _ = self._base(pointer)

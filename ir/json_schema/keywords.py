@@ -86,7 +86,7 @@ class TypeKeywords(abc.ABC):
             value = self._number(schema["multipleOf"], where)
             if value <= 0:
                 raise refuse(where, f"{value} is not above 0", "use a positive number")
-            parts.append(self._placed(where, lambda: num.multiples_of(value, budget)))
+            parts.append(self.placed(where, lambda: num.multiples_of(value, budget)))
         made = parts[0]
         for part in parts[1:]:
             made = num.intersect(made, part, budget)
@@ -95,10 +95,10 @@ class TypeKeywords(abc.ABC):
     def _number(self, value: Any, where: str) -> num.Number:
         if isinstance(value, bool) or not isinstance(value, (int, Decimal)):
             raise refuse(where, f"{value!r:.60} is no number", "use a number")
-        self._placed(where, lambda: num.spelling(value))
+        self.placed(where, lambda: num.spelling(value))
         return value
 
-    def _placed(self, where: str, make: Any) -> Any:
+    def placed(self, where: str, make: Any) -> Any:
         """Return what `make` gives; its refusal gets a place."""
         try:
             return make()
@@ -125,17 +125,17 @@ class TypeKeywords(abc.ABC):
             source = schema["pattern"]
             if not isinstance(source, str):
                 raise refuse(where, f"{source!r:.60} is no pattern", "use a regular expression")
-            made = self._placed(where, lambda: pattern_set(source, self.budget))
+            made = self.placed(where, lambda: pattern_set(source, self.budget))
         if "format" in schema:
             where = f"{pointer}/format"
-            found = self._placed(where, lambda: format_set(schema["format"], self.budget))
+            found = self.placed(where, lambda: format_set(schema["format"], self.budget))
             if found is None:
                 name = schema["format"]
                 self.warnings.append(f"{where}: unknown format {name!r:.60}, says nothing")
             else:
                 made = txt.intersect(made, found, self.budget)
         if low or high is not None:
-            made = self._placed(
+            made = self.placed(
                 f"{pointer}/{'minLength' if low else 'maxLength'}",
                 lambda: self._sized(made, low or 0, high),
             )
@@ -215,7 +215,7 @@ class TypeKeywords(abc.ABC):
         patterns = []
         for source, part in self._map(schema, "patternProperties", pointer).items():
             where = f"{pointer}/patternProperties/{escape(source)}"
-            names = self._placed(where, lambda source=source: pattern_set(source, self.budget))
+            names = self.placed(where, lambda source=source: pattern_set(source, self.budget))
             patterns.append((names, self.conj(part, where)))
         properties = {}
         for name, part in told.items():

@@ -25,25 +25,23 @@ from lmc.ir.json_schema.shapes import (
     Shape,
     both,
 )
+from lmc.ir.json_schema.unevaluated import WORDS, lower_unevaluated
 
 REFUSED = {
-    "$dynamicRef": "name the schema by '$ref'",
     "$recursiveRef": "name the schema by '$ref'",
-    "unevaluatedProperties": "list all properties beside 'additionalProperties': false",
-    "unevaluatedItems": "use 'prefixItems' and 'items'",
     "$vocabulary": "a schema of values has no vocabulary",
     "extends": "use 'allOf'",
     "disallow": "use 'not'",
     "divisibleBy": "use 'multipleOf'",
 }
 FOLLOWED = frozenset((
-    "$ref", "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum",
+    "$ref", "$dynamicRef", "type", "enum", "const", "minimum", "maximum", "exclusiveMinimum",
     "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "pattern", "items",
     "prefixItems", "additionalItems", "minItems", "maxItems", "contains", "minContains",
     "maxContains", "uniqueItems", "properties", "required", "additionalProperties",
     "patternProperties", "propertyNames", "minProperties", "maxProperties", "dependencies",
     "dependentRequired", "dependentSchemas", "allOf", "anyOf", "oneOf", "not", "if", "then",
-    "else",
+    "else", *WORDS,
 ))  # fmt: skip
 _EMPTY_DEPTH = 3
 
@@ -143,10 +141,14 @@ class Reader(TypeKeywords):
         return made
 
     def _check_word(self, word: str, schema: dict[str, Any], pointer: str) -> None:
-        if word in REFUSED:
+        if word in REFUSED or (self.document.is_old and word in WORDS):
             if schema[word] is True or schema[word] == {}:
                 return
-            raise refuse(f"{pointer}/{escape(word)}", "this is not supported", REFUSED[word])
+            raise refuse(
+                f"{pointer}/{escape(word)}",
+                "this is not supported",
+                REFUSED.get(word, "use draft 2020-12"),
+            )
         if word not in FOLLOWED and word not in SILENT:
             self.warnings.append(f"{pointer}/{escape(word)}: unknown keyword, says nothing")
 
@@ -158,9 +160,10 @@ class Reader(TypeKeywords):
         if "enum" in schema:
             if not isinstance(schema["enum"], list):
                 raise refuse(f"{pointer}/enum", "a list of values is wanted", "use a list")
-            yield self._placed(f"{pointer}/enum", lambda: self._literals(schema["enum"]))
-        if "$ref" in schema:
-            yield self._atom(("schema", self.document.resolve(schema["$ref"], pointer)))
+            yield self.placed(f"{pointer}/enum", lambda: self._literals(schema["enum"]))
+        for word, resolve in self.document.references:
+            if word in schema:
+                yield self._atom(("schema", resolve(schema[word], pointer)))
         for part in self._options(schema, "allOf", pointer):
             yield self._atom(part[0]) if part else sh.anything()
         if "anyOf" in schema:
@@ -172,6 +175,7 @@ class Reader(TypeKeywords):
         if "if" in schema:
             yield self._condition(schema, pointer)
         yield from self._dependencies(schema, pointer)
+        yield from lower_unevaluated(self, schema, pointer)
 
     def _options(self, schema: dict[str, Any], word: str, pointer: str) -> list[Conj]:
         parts = schema.get(word, [])
@@ -195,12 +199,12 @@ class Reader(TypeKeywords):
                 if other_index != index and not self.shape_is_empty(meets):
                     rest = self.shape(sh.negated(other))
                     part = sh.intersect(part, rest, self.budget)
-            part = self._possible(part)
+            part = self.possible(part)
             made = sh.unite(made, part, self.budget)
         return made
 
-    def _possible(self, shape: Shape) -> Shape:
-        """Return the shape without alternatives that surely hold nothing."""
+    def possible(self, shape: Shape) -> Shape:
+        """Return a shape without alternatives that surely hold nothing."""
         return Shape(
             shape.null, shape.bools, shape.numbers, shape.strings,
             tuple(a for a in shape.arrays if not self._no_array(a, _EMPTY_DEPTH)),
@@ -214,7 +218,7 @@ class Reader(TypeKeywords):
             return sh.anything()
         yes = self.shape(both(test, arms[0]))
         no = self.shape(both(sh.negated(test), arms[1]))
-        return sh.unite(self._possible(yes), self._possible(no), self.budget)
+        return sh.unite(self.possible(yes), self.possible(no), self.budget)
 
     def _dependencies(self, schema: dict[str, Any], pointer: str) -> Iterator[Shape]:
         for word in ("dependencies", "dependentRequired", "dependentSchemas"):
@@ -226,10 +230,10 @@ class Reader(TypeKeywords):
                 if isinstance(part, str) and word == "dependencies":
                     part = [part]
                 if word == "dependentRequired" or isinstance(part, list):
-                    then = self._needs((name, *self._text_list(part, where)))
+                    then = self.needs((name, *self._text_list(part, where)))
                 else:
                     then = sh.intersect(
-                        self.shape(self.conj(part, where)), self._needs((name,)), self.budget
+                        self.shape(self.conj(part, where)), self.needs((name,)), self.budget
                     )
                 absent = Shape(
                     True, frozenset((False, True)), num.every_number(), txt.everything(),
@@ -241,7 +245,8 @@ class Reader(TypeKeywords):
                     both_ways,
                 )  # fmt: skip
 
-    def _needs(self, names: tuple[str, ...]) -> Shape:
+    def needs(self, names: tuple[str, ...]) -> Shape:
+        """Return the values that have some properties, if they are objects."""
         any_shape = sh.anything()
         return Shape(
             any_shape.null, any_shape.bools, any_shape.numbers, any_shape.strings,
