@@ -11,7 +11,12 @@ from lmc.errors import ConstraintError
 
 MAX_SOURCE = 1_000_000
 MAX_NESTING = 200
-_DATA = ("enum", "const", "default", "examples", "example")
+_SCHEMAS = frozenset((
+    "items", "additionalItems", "prefixItems", "contains", "unevaluatedItems", "not", "if", "then",
+    "else", "allOf", "anyOf", "oneOf", "additionalProperties", "unevaluatedProperties",
+    "propertyNames", "contentSchema", "extends", "disallow",
+))  # fmt: skip
+"""Keywords that hold schemas, or lists of them; what others hold has no identifiers."""
 _MAPS = (
     "properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies",
 )  # fmt: skip
@@ -187,13 +192,11 @@ class Document:
     def _children(node: dict[str, Any], pointer: str) -> Iterator[tuple[str, Any]]:
         for key, value in node.items():
             path = f"{pointer}/{escape(key)}"
-            if key in _DATA:
-                continue
             if key in _MAPS and isinstance(value, dict):
                 yield from ((f"{path}/{escape(k)}", v) for k, v in value.items())
-            elif isinstance(value, dict):
+            elif key in _SCHEMAS and isinstance(value, dict):
                 yield path, value
-            elif isinstance(value, list):
+            elif key in _SCHEMAS and isinstance(value, list):
                 yield from ((f"{path}/{i}", v) for i, v in enumerate(value))
 
     def at(self, pointer: str) -> Any:

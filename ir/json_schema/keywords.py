@@ -10,7 +10,8 @@ from lmc.ir.automata.budget import Budget
 from lmc.ir.json_schema import numbers as num
 from lmc.ir.json_schema import textset as txt
 from lmc.ir.json_schema.document import Document, escape, refuse
-from lmc.ir.json_schema.patterns import format_set, pattern_set
+from lmc.ir.json_schema.formats import format_set
+from lmc.ir.json_schema.patterns import pattern_set
 from lmc.ir.json_schema.shapes import (
     ANY,
     NEVER,
