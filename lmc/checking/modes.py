@@ -145,6 +145,10 @@ class Checker:
         eager = ["eager"] if self.is_eager_compared else []
         return [*eager, *self._pipelines]
 
+    def module_of(self, name: str) -> Module:
+        """Return the module that a compiled mode runs."""
+        return self._mode(name).module
+
     def _mode(self, name: str) -> Mode:
         """Return a compiled mode, made when it is first needed."""
         if name not in self._modes:

@@ -147,9 +147,26 @@ def check_program(
         CaptureError: the program cannot be captured.
         UsageError: hypothesis is missing, or an argument's type is not known.
     """
+    checker = Checker(program, oracle, call_host=call_host)
+    return check_in_modes(
+        checker, examples=examples, seed=seed, strategies=strategies, arguments=arguments,
+        reduce=reduce, rounds=rounds,
+    )  # fmt: skip
+
+
+def check_in_modes(
+    checker: Checker,
+    *,
+    examples: int,
+    seed: int = 0,
+    strategies: Mapping[str, Any] | None = None,
+    arguments: Sequence[Mapping[str, Any]] | None = None,
+    reduce: bool = True,
+    rounds: int = MAX_ROUNDS,
+) -> CheckReport:
+    """Check the program of a checker, as `check_program` does; the modes stay in the checker."""
     if examples < 1:
         raise UsageError(f"examples must be at least 1, not {examples}")
-    checker = Checker(program, oracle, call_host=call_host)
     strategy = _examples(checker, strategies, arguments)
     found: list[Difference] = []
     skipped: set[str] = set()

@@ -11,10 +11,9 @@ from program_features import FEATURES, features
 from program_generator import program_text
 from program_head import HEAD
 
-from lmc.checking.program import CheckReport, check_program
-from lmc.compiler import optimise
+from lmc.checking.modes import Checker
+from lmc.checking.program import CheckReport, check_in_modes
 from lmc.errors import CaptureError
-from lmc.frontend.capture import capture
 from lmc.frontend.load import load_module
 from lmc.ir.ops import SPECS
 
@@ -45,7 +44,8 @@ class Survey:
             path.write_text(text, encoding="utf-8")
             program = load_module(path).prog
             try:
-                report = check_program(program, examples=2, seed=seed, rounds=1, reduce=False)
+                checker = Checker(program)
+                report = check_in_modes(checker, examples=2, seed=seed, rounds=1, reduce=False)
             except CaptureError as error:
                 self.breaks.append(f"{seed}: {error.message}")
                 continue
@@ -55,12 +55,12 @@ class Survey:
             if not report.is_equal:
                 self.reports.append((seed, report))
             if is_counted:
-                self._count(program, text)
+                self._count(checker, text)
         return self
 
-    def _count(self, program: object, text: str) -> None:
-        module = capture([program]).module
-        found = {op.name for made in (module, optimise(module)[0]) for op in made.walk()}
+    def _count(self, checker: Checker, text: str) -> None:
+        modules = (checker.module, checker.module_of("pipeline"))
+        found = {op.name for module in modules for op in module.walk()}
         self.ops.update(found)
         self.features.update(features(ast.parse(text.removeprefix(HEAD))))
 
