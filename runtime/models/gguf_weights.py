@@ -1,6 +1,7 @@
 """Weights of a GGUF file, dequantized, under Hugging Face's names and in its row order."""
 
 import re
+from math import gcd
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,9 @@ from lmc.runtime.models.config import config_from_gguf
 from lmc.runtime.models.weights import fingerprint_files
 
 ROPE_FACTORS = "rope_freqs.weight"
+MAX_JOINED_ROWS = 32
+"""Rows of whole blocks that are dequantized as one: the library works on 16 rows at a time, which
+leaves most of the time to its bookkeeping where they are short."""
 
 _TOP_NAMES = {
     "token_embd": "model.embed_tokens",
@@ -39,7 +43,7 @@ class GgufWeights:
         self._path = path
         self._file = read_gguf(path)
         self.config = config_from_gguf(self._file.metadata, self._file.tensors, str(path))
-        self._data = np.memmap(path, dtype=np.uint8, mode="r")
+        self._data = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
         self._tensors = {
             hf_name(name): tensor
             for name, tensor in self._file.tensors.items()
@@ -87,8 +91,12 @@ class GgufWeights:
             return rows.view(np.float32).reshape(tensor.shape).copy()
         if kind == GGMLQuantizationType.F16:
             return rows.view(np.float16).reshape(tensor.shape).astype(np.float32)
+        rows = rows.reshape(-1, rows.shape[-1])
+        num_joined = gcd(len(rows), MAX_JOINED_ROWS)
         try:
-            return dequantize(rows, kind).reshape(tensor.shape)
+            return dequantize(rows.reshape(-1, num_joined * rows.shape[-1]), kind).reshape(
+                tensor.shape
+            )
         except NotImplementedError as error:
             raise ModelError(
                 f"{self._path}: the tensor {tensor.name!r} is stored as {kind.name}, "
