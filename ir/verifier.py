@@ -4,7 +4,7 @@ A module that verifies can be printed, interpreted, lowered and rewritten withou
 checks: names resolve, types fit, every block ends as it must, and effects stay in one chain.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from lmc.errors import VerifyError
@@ -103,6 +103,7 @@ class _Walker:
         self._seen_ops: set[int] = set()
         self._seen_blocks: set[int] = set()
         self._defined: set[Value] = set()
+        self._taken: dict[Block, Iterable[Value]] = {}
         self._function: Function
         self._tries: list[Op] = []
 
@@ -191,21 +192,20 @@ class _Walker:
         """Each effect value is taken once: host calls have one order."""
         taken: dict[Value, Op] = {}
         for op in block.ops:
-            for value in _effects_taken(op):
+            for value in self._effects_taken(op):
                 if value in taken:
                     yield self._fail(
                         op, f"the effect {value.hint!r} was taken by {taken[value].name} before"
                     )
                 taken[value] = op
+        self._taken[block] = taken
 
-
-def _effects_taken(op: Op) -> set[Value]:
-    """Return the effect values that an op takes, itself or from within its blocks."""
-    taken = {value for value in op.operands if value.type == EFFECT}
-    for block in op.blocks:
-        for inner in block.walk():
-            taken |= {value for value in inner.operands if value.type == EFFECT}
-    return taken
+    def _effects_taken(self, op: Op) -> Iterable[Value]:
+        """Return the effect values that an op takes, itself or from within its blocks."""
+        taken = [value for value in op.operands if value.type is EFFECT or value.type == EFFECT]
+        for block in op.blocks:
+            taken += self._taken.get(block, ())
+        return dict.fromkeys(taken)
 
 
 def _is_type(kind: Type) -> bool:

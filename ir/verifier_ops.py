@@ -45,7 +45,7 @@ _EITHER = {
 
 def is_assignable(source: Type, target: Type) -> bool:
     """Whether a value of one type may stand where another is declared: `py` covers all data."""
-    if source == target:
+    if source is target or source == target:
         return True
     if target == PY:
         return source != EFFECT
@@ -82,7 +82,8 @@ def _shape(spec: OpSpec, op: Op) -> Iterator[str]:
 
 def _types(what: str, values: list[Value], wanted: Sequence[Type | None]) -> Iterator[str]:
     for index, (value, kind) in enumerate(zip(values, wanted, strict=False)):
-        if kind is not None and value.type != kind:
+        # Most types are one object each: comparing dataclasses takes long.
+        if kind is not None and value.type is not kind and value.type != kind:
             yield f"{what} {index} is {value.type} instead of {kind}"
 
 

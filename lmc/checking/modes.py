@@ -129,6 +129,7 @@ class Checker:
         usual = {"unoptimised": "", **passes, "pipeline": DEFAULT_PIPELINE}
         self._pipelines = dict(usual if pipelines is None else pipelines)
         self._modes: dict[str, Mode] = {}
+        self._is_verified = False
         self.reordered: set[str] = set()
         self._eager: Outcome | None = None
         self.is_eager_compared = not self.places.unreached
@@ -157,7 +158,9 @@ class Checker:
 
     def _compile(self, name: str, pipeline: str) -> Mode:
         try:
-            result = PassManager.parse(pipeline).run(self.module)
+            manager = PassManager.parse(pipeline)
+            result = manager.run(self.module, is_verified=self._is_verified)
+            self._is_verified = True
             mode = Mode(name, result.module, exact=result.exact)
             if result.level != "E":
                 self.reordered.add(name)
