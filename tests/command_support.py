@@ -35,7 +35,7 @@ def command(capfd: pytest.CaptureFixture[str], *args: object) -> Outcome:
 def environment(**more: str) -> dict[str, str]:
     """Return the environment for a process of its own."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("COV")}
-    return kept | {"OMP_NUM_THREADS": "2"} | more
+    return {"OMP_NUM_THREADS": "2"} | kept | more
 
 
 def start(*args: object, cwd: Path | None = None, **options: object) -> "subprocess.Popen[str]":

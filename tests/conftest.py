@@ -8,6 +8,7 @@ Cases are parted by `// -----`; `pytest --update-golden` rewrites the expected o
 
 import difflib
 import gc
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,11 @@ import pytest
 BORDER = "\n// -----\n"
 EXPECT = "// EXPECT"
 PASSES = "// PASSES:"
+
+# Workers share the cores: kernels of one on the cores of another would wait for each other.
+WORKERS = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+if WORKERS > 1:
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // WORKERS)))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

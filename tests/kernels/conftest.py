@@ -17,8 +17,10 @@ if platform.machine() == "x86_64":
 def kernels(request):
     """The compiled kernels, once for each code path, on two threads."""
     compiled = CpuKernels(arch=VARIANTS[request.param])
+    before = compiled.num_threads
     compiled.set_num_threads(2)
-    return compiled
+    yield compiled
+    compiled.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

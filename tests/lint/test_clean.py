@@ -1,6 +1,7 @@
 """Programs without mistakes are told no error and no warning, and few hints."""
 
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ HINTS = {"LMC105", "LMC106", "LMC201", "LMC602"}
 """Hints that may be told of good programs: true, but a matter of taste or of the data."""
 
 
+@cache
 def told(path: Path) -> dict[str, list[Diagnostic]]:
     """Return what is found in each program of a file."""
     programs = load_programs(path)
