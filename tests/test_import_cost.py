@@ -9,7 +9,8 @@ from command_support import EXAMPLES, process, python
 
 HEAVY = {"torch", "transformers", "networkx", "lark", "numpy", "tokenizers", "jinja2", "gguf",
          "safetensors", "triton", "hypothesis", "asyncio", "ssl"}  # fmt: skip
-SECONDS = 0.3
+TRIES = 3
+"""Runs of which the quickest counts: others may disturb one."""
 
 IMPORT = "import lmc; text = ''"
 PRINT = """
@@ -37,63 +38,64 @@ text = out.getvalue()
 """
 
 MEASURE = """
-import json, sys, time
-started, used = time.perf_counter(), time.process_time()
+import json, sys, time, typing
+source = open(typing.__file__, encoding="utf-8").read()
+started = time.process_time()
+compile(source, "typing", "exec")
+yardstick = time.process_time() - started
+started = time.process_time()
 {code}
-seconds, used = time.perf_counter() - started, time.process_time() - used
+used = time.process_time() - started
 tops = sorted({{name.partition(".")[0] for name in sys.modules}})
-print(json.dumps(dict(seconds=seconds, used=used, text=text, modules=tops)))
+print(json.dumps(dict(cost=used / yardstick, text=text, modules=tops)))
 """
+"""Measures in compilations of a module of 3,000 lines, about 20 ms, in the same process: how busy
+and how quick the machine is cancels out."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What running code took: the least wall and processor seconds of several runs."""
+    """What running code took, in yardsticks of processor time."""
 
-    seconds: float
-    used: float
+    cost: float
     text: str
     modules: set[str]
 
 
-def cost(code: str, times: int = 5) -> Cost:
-    """Run code in fresh interpreters; the start of Python itself does not count."""
-    runs: list[dict[str, Any]] = []
-    for _ in range(times):
+def measured(code: str, most: float) -> Cost:
+    """Run code in a fresh interpreter, whose start is not counted; again if it took too long."""
+    runs: list[Cost] = []
+    while not runs or (runs[-1].cost >= most and len(runs) < TRIES):
         done = python(MEASURE.format(code=code), cwd=EXAMPLES)
         assert done.code == 0, done.err
-        runs.append(json.loads(done.out))
-    return Cost(
-        min(run["seconds"] for run in runs),
-        min(run["used"] for run in runs),
-        runs[0]["text"],
-        set(runs[0]["modules"]),
-    )
+        run: dict[str, Any] = json.loads(done.out)
+        runs.append(Cost(run["cost"], run["text"], set(run["modules"])))
+    return min(runs, key=lambda run: run.cost)
 
 
-@pytest.mark.parametrize("code", [IMPORT, PRINT, VERIFY], ids=["import", "print", "verify"])
-def test_importing_and_printing_ir_is_light(code: str) -> None:
-    measured = cost(code)
-    assert measured.modules.isdisjoint(HEAVY | {"click"}), measured.modules & HEAVY
-    assert code == IMPORT or "lm.extend" in measured.text
-    assert measured.used < SECONDS
-    # The best of five: other processes may hold the machine for a moment.
-    assert measured.seconds < SECONDS
+@pytest.mark.parametrize(
+    ("code", "most"), [(IMPORT, 1), (PRINT, 6), (VERIFY, 12)], ids=["import", "print", "verify"]
+)
+def test_importing_and_printing_ir_is_light(code: str, most: float) -> None:
+    run = measured(code, most)
+    assert run.modules.isdisjoint(HEAVY | {"click"}), run.modules & HEAVY
+    assert code == IMPORT or "lm.extend" in run.text
+    assert run.cost < most
 
 
 # The judge has a constraint, and jump-forward computes its automaton.
 @pytest.mark.parametrize(
     ("code", "needed", "most"),
-    [(TRACE, set(), 2 * SECONDS), (OPTIMISE, {"numpy"}, 3 * SECONDS)],
+    [(TRACE, set(), 40), (OPTIMISE, {"numpy"}, 80)],
     ids=["trace", "lmc ir"],
 )
 def test_capturing_and_optimising_load_nothing_heavy(
     code: str, needed: set[str], most: float
 ) -> None:
-    measured = cost(code, 3)
-    assert measured.modules & HEAVY == needed
-    assert "lm.select" in measured.text
-    assert measured.used < most
+    run = measured(code, most)
+    assert run.modules & HEAVY == needed
+    assert "lm.select" in run.text
+    assert run.cost < most
 
 
 def test_import_lmc_loads_none_of_its_parts() -> None:
