@@ -28,6 +28,9 @@ def overlap_example(one: str, other: str) -> str | None:
 
 def can_match_within(pattern: str, whole: str) -> bool | None:
     """Whether a text that `whole` matches can hold a match of `pattern`; None: not known."""
+    # A search may need few states for a pattern of many, but these are built on the way.
+    if len(pattern) > MAX_PATTERN or not _is_small(pattern):
+        return None
     first, second = _machine(rf"(.|\n)*({pattern})(.|\n)*"), _machine(whole)
     if first is None or second is None:
         return None
