@@ -11,8 +11,11 @@ import numpy as np
 
 from lmc.runtime.cache.page_pool import Owner
 from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.engine.plan_ahead import PlanAhead
 from lmc.runtime.engine.scheduler import Scheduler
 from lmc.runtime.engine.sequence import Sequence
+
+ARRAYS = ("token_ids", "positions", "slots", "seq_starts", "table_rows", "logit_rows")
 
 
 def next_hash(before, token):
@@ -30,19 +33,35 @@ def reference(prompt, count):
     return output
 
 
+def contents(plan):
+    """Return all that a plan says, its sequences by their numbers."""
+    if plan is None:
+        return None
+    parts = [
+        (p.seq.serial, p.epoch, p.start, p.length, p.logits_start, p.first_logit, p.num_drafts)
+        for p in plan.extends
+    ]
+    arrays = [getattr(plan, name) for name in ARRAYS]
+    assert all(array.dtype == np.int32 for array in arrays)
+    return parts, [array.tolist() for array in arrays]
+
+
 class Driver:
     """A scheduler with its executor; `submit`, then `run`.
 
-    Who owns what is checked after every step, or after every `check_every` steps.
+    Who owns what is checked after every step, or after every `check_every` steps. With
+    `is_ahead` the next step is chosen before the results of one are applied.
     """
 
     def __init__(
-        self, *, slots=256, max_len=256, budget=32, max_running=8, page_size=1, check_every=1
-    ):
+        self, *, slots=256, max_len=256, budget=32, max_running=8, page_size=1, check_every=1,
+        is_ahead=False,
+    ):  # fmt: skip
         self.check_every = check_every
         self.cache = PrefixCache(slots, page_size=page_size)
         table = np.zeros((max_running, max_len), dtype=np.int32)
         self.scheduler = Scheduler(self.cache, table, token_budget=budget, max_running=max_running)
+        self.ahead = PlanAhead(self.scheduler) if is_ahead else None
         self.kv = [0xBAD] * slots
         self.outputs, self.ended, self.rows = {}, {}, {}
         self.serial = 0
@@ -54,6 +73,8 @@ class Driver:
         """Queue a generation; or, with max_tokens 0, a sequence that only wants logits."""
         self.serial += 1
         prompt = np.array(prompt, dtype=np.int32)
+        if max_tokens:
+            options.setdefault("chooser", object())
         seq = Sequence(
             self.serial,
             prompt,
@@ -73,11 +94,14 @@ class Driver:
     def step(self, *, between=None, failed=()):
         """Do one step; `between` runs after planning. Returns the plan."""
         self.steps += 1
-        plan, ready = self.scheduler.plan()
+        plan = None if self.ahead is None else self.ahead.take()
+        plan, ready = self.scheduler.plan() if plan is None else (plan, [])
         self.last_plan = plan
         for seq in ready:
             self.end(seq, "ready")
         if plan is not None:
+            if self.ahead is not None and self.ahead.is_of_use(plan):
+                self.ahead.assume(plan)
             self.execute(plan)
         if between is not None:
             between()

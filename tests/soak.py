@@ -136,12 +136,15 @@ class Report:
         )
 
 
-def soak(minutes: float, *, clients: int = 64, num_slots: int = 1500) -> Report:
+def soak(
+    minutes: float, *, clients: int = 64, num_slots: int = 1500, overlap: bool = False
+) -> Report:
     """Run clients for some minutes; return what was counted."""
     report, counting = Report(), threading.Lock()
     engine = WatchedEngine(
-        tiny_model(), oracle_target(), num_slots=num_slots, token_budget=128, max_running=16
-    )
+        tiny_model(), oracle_target(), num_slots=num_slots, token_budget=128, max_running=16,
+        overlap=overlap,
+    )  # fmt: skip
     begun = time.monotonic()
     is_over = threading.Event()
 
@@ -225,8 +228,14 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=30.0)
     parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--num-slots", type=int, default=1500)
+    parser.add_argument("--overlap", action="store_true", help="choose steps ahead")
     options = parser.parse_args()
-    report = soak(options.minutes, clients=options.clients, num_slots=options.num_slots)
+    report = soak(
+        options.minutes,
+        clients=options.clients,
+        num_slots=options.num_slots,
+        overlap=options.overlap,
+    )
     print(report)
     report.check(options.num_slots)
 

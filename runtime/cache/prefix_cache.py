@@ -109,6 +109,7 @@ class PrefixCache:
         self.totals = CacheTotals()
         self.events = EventLog(self.tree, max_events) if max_events else None
         self.shadow = ShadowTokens(self.num_slots) if is_debug else None
+        self.in_flight: SlotArray | None = None  # in debug mode: what a launched step uses
         self._keeper: _Keeper | None = None
         self._pins: dict[int, CacheHandle] = {}
         self._lasting: set[int] = set()
@@ -289,6 +290,8 @@ class PrefixCache:
         self._give_back(slots, Owner.REQUEST)
 
     def _give_back(self, slots: SlotArray, owner: Owner) -> None:
+        if self.in_flight is not None and np.isin(slots, self.in_flight).any():
+            raise PageOwnershipError("a slot was freed that a step in flight uses")
         self.pool.free(slots, owner=owner)
         if self.shadow is not None:
             self.shadow.forget(slots)

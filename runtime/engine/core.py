@@ -14,6 +14,7 @@ from lmc.runtime.cache.prefix_cache import PrefixCache, SlotArray, TokenArray
 from lmc.runtime.engine.drafting import Drafter
 from lmc.runtime.engine.generation import count_usage
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
+from lmc.runtime.engine.overlap import Overlap, outcome_of
 from lmc.runtime.engine.policy import Policy
 from lmc.runtime.engine.request import LogitRows, Request
 from lmc.runtime.engine.scheduler import Scheduler
@@ -40,6 +41,7 @@ class EngineCore:
         page_size: tokens of a page of KV memory.
         max_events: cache events that wait to be taken at the most; 0 makes none.
         is_debug: whether everything is verified after every step.
+        overlap: whether the next step is chosen while one is computed.
         drafter: gives draft tokens; without it none are computed.
         tiers: what lies below the pool.
         binding: what the bytes of KV depend on; tells which files of a disk tier may be used.
@@ -57,6 +59,7 @@ class EngineCore:
         page_size: int = 1,
         max_events: int = 0,
         is_debug: bool = False,
+        overlap: bool = False,
         drafter: Drafter | None = None,
         tiers: TierOptions | None = None,
         binding: Mapping[str, str] | None = None,
@@ -80,6 +83,9 @@ class EngineCore:
             policy=policy,
         )
         self.scheduler.drafter = drafter
+        self.overlap: Overlap | None = None
+        if overlap:
+            self.overlap = Overlap(self.runner.forward, self.scheduler, is_debug=is_debug)
         self.tiers: Tiers | None = None
         if tiers is not None:
             self.tiers = Tiers(tiers, self.runner, self.cache, binding=binding or {}, wake=wake)
@@ -136,6 +142,8 @@ class EngineCore:
         """End what works beside the engine's thread; call `fail_all` before."""
         if self.tiers is not None:
             self.tiers.close()
+        if self.overlap is not None:
+            self.overlap.close()
 
     def register(self, request: Request) -> None:
         """Take note of a request that is on its way (its constraint may not be ready)."""
@@ -207,7 +215,7 @@ class EngineCore:
         for seq in self.tiers.take_ready() if self.tiers is not None else ():
             self.scheduler.submit(seq)
         try:
-            plan, ready = self.scheduler.plan()
+            plan, ready = self._plan()
         except MemoryError as error:
             self._fail_running(error)
             return
@@ -268,11 +276,10 @@ class EngineCore:
             _owner(part.seq).mark_started(now)
         self.stats.engine_steps += 1
         self.stats.forward_tokens += plan.num_tokens
-        try:
-            logits = self.runner.forward(plan)
-        except Exception as error:
+        logits = self._compute(plan)
+        if isinstance(logits, Exception):
             for part in plan.extends:
-                _owner(part.seq).fail(self, error, keep_cache=False)
+                _owner(part.seq).fail(self, logits, keep_cache=False)
             return
         self.watch.stepped(plan, now, len(self.scheduler.running), len(self.scheduler.waiting))
         broken = _broken_parts(plan, logits)
@@ -283,6 +290,16 @@ class EngineCore:
             elif part.is_live:
                 self._hand_out(part, logits)
         self.scheduler.settle(plan)
+
+    def _plan(self) -> tuple[StepPlan | None, list[Sequence]]:
+        """Return the next step, and the sequences that need none."""
+        plan = None if self.overlap is None else self.overlap.ahead.take()
+        return self.scheduler.plan() if plan is None else (plan, [])
+
+    def _compute(self, plan: StepPlan) -> LogitRows | Exception:
+        if self.overlap is None:
+            return outcome_of(self.runner.forward, plan)
+        return self.overlap.compute(plan)
 
     def _hand_out(self, part: Extend, logits: LogitRows) -> None:
         """Give a sequence its rows, and tell when it is completely computed."""

@@ -53,6 +53,7 @@ class Engine(EngineThread, ServerNames):
             of more the oldest are lost. 0 notes none.
         debug: verify after every step that each slot of KV memory has one owner and holds the
             tokens it is used for; by default as the environment's LMC_DEBUG says ("1"). Slow.
+        overlap: choose the next step while the forward pass of one runs on another thread.
         threads: threads of the forward pass; by default whatever torch is set to.
         reuse_constraints: calls with the same constraint share its compiled form; False
             compiles it for each call, to measure what that is worth.
@@ -84,6 +85,7 @@ class Engine(EngineThread, ServerNames):
         page_size: int = 1,
         cache_events: int = 0,
         debug: bool | None = None,
+        overlap: bool = False,
         threads: int | None = None,
         cache: CacheKind = "radix",
         order: OrderKind = "plan",
@@ -116,6 +118,7 @@ class Engine(EngineThread, ServerNames):
             policy=policy,
             page_size=page_size,
             drafter=drafter,
+            overlap=overlap,
             max_events=cache_events,
             is_debug=os.environ.get("LMC_DEBUG") == "1" if debug is None else debug,
             tiers=tiers,

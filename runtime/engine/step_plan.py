@@ -147,16 +147,40 @@ def lay_out(
         logit_rows.extend(range(base + logits_start - start, base + length))
         base += length
     token_rows = np.repeat(table_rows, lengths)
-    if page_size == 1:
-        page_table[token_rows, positions] = slots = new_slots
-    else:
-        _place_pages(extends, new_slots, page_table, page_size)
-        slots = page_table[token_rows, positions]
+    slots = give_slots(extends, token_rows, positions, new_slots, page_table, page_size=page_size)
     wanted = np.array(logit_rows, dtype=np.int32)
     plan = StepPlan(extends, token_ids, positions, slots, seq_starts, table_rows, wanted)
     for part in extends:
         part.seq.alloc_len = part.end  # last, so that a failure leaves the slots to the caller
     return plan
+
+
+def give_slots(
+    extends: list[Extend],
+    token_rows: IntArray,
+    positions: IntArray,
+    new_slots: IntArray,
+    page_table: IntArray,
+    *,
+    page_size: int,
+) -> IntArray:
+    """Write the slots of all pages that parts begin into the page table.
+
+    Args:
+        extends: the parts.
+        token_rows, positions: where each of their R tokens stands in the page table, [R].
+        new_slots: the slots.
+        page_table: what is written to.
+        page_size: slots of a page.
+
+    Returns:
+        the slots of the tokens, [R].
+    """
+    if page_size == 1:
+        page_table[token_rows, positions] = new_slots
+        return new_slots
+    _place_pages(extends, new_slots, page_table, page_size)
+    return page_table[token_rows, positions]
 
 
 def _place_pages(

@@ -6,6 +6,8 @@ rewritten wrongly changes the output.
 """
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -211,6 +213,16 @@ def make_engine(model=None, **options) -> Engine:
     return Engine(model or FakeModel(), FakeTarget(), **{"num_slots": 4096, **options})
 
 
+@contextmanager
+def held(engine) -> Iterator[None]:
+    """Hold an engine's thread, so that what is submitted within comes into one step."""
+    is_held, is_over = threading.Event(), threading.Event()
+    engine._post(lambda: is_held.set() or is_over.wait())
+    is_held.wait()
+    yield
+    is_over.set()
+
+
 def run_all(engine, calls) -> list:
     """Submit all calls at once and return their results in order."""
     waiters = []
@@ -262,6 +274,7 @@ __all__ = [
     "ScoreResult",
     "Waiter",
     "gen",
+    "held",
     "make_engine",
     "run_all",
     "score",

@@ -83,6 +83,9 @@ def check_matrix(fakes, make, calls, *, small_pool, budgets=(16, 64, 512), batch
         assert engine.stats().preemptions > 0
         assert fakes.run_all(engine, calls[::-1]) == cold[::-1], "after evictions"
         engine.check()
+    with make(token_budget=64, overlap=True) as engine:
+        assert fakes.run_all(engine, calls) == cold, "steps are chosen ahead"
+        assert engine._core.overlap.ahead.num_taken > 0
     for page_size in (4, 16):
         with make(num_slots=small_pool + 40, token_budget=64, page_size=page_size) as engine:
             assert fakes.run_all(engine, calls) == cold, f"pages of {page_size}"

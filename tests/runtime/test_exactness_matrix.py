@@ -185,6 +185,10 @@ def check_matrix(
         reversed_results = fakes.run_all(engine, calls[::-1])
         count.compare("after eviction", reversed_results, cold[::-1])
         engine.check()
+    with make(max_running=32, overlap=True) as engine:
+        count.compare("overlap", fakes.run_all(engine, calls), cold)
+        assert engine._core.overlap.ahead.num_taken > 0
+        engine.check()
     generations = [i for i, call in enumerate(calls) if isinstance(call, GenCall)]
     with make(token_budget=64, max_running=32) as engine:
         forked = fakes.run_all(engine, [calls[i] for i in generations for _ in range(FORKS)])
@@ -285,7 +289,7 @@ def tell(name, check, *arguments):
     """Run a check and print what was compared."""
     started, cpu = time.monotonic(), time.process_time()
     count = check(*arguments)
-    assert len(count.ways) == 8 + len(CHUNKS) * len(BATCHES)
+    assert len(count.ways) == 9 + len(CHUNKS) * len(BATCHES)
     print(
         f"\n{name}: {len(count.ways)} ways ({', '.join(count.ways)}), {count.results:,} results, "
         f"{count.token_ids:,} token ids, {count.logprobs:,} log-probabilities equal; "

@@ -33,12 +33,10 @@ def calls_of(fakes, seed, count=12):
 
 def submit_all(fakes, engine, calls):
     """Submit calls so that all come into the same first step; return their waiters."""
-    gate = threading.Event()
-    engine._post(gate.wait)
     waiters = [fakes.Waiter() for _ in calls]
-    for call, waiter in zip(calls, waiters, strict=True):
-        engine.submit_gen(call, waiter)
-    gate.set()
+    with fakes.held(engine):
+        for call, waiter in zip(calls, waiters, strict=True):
+            engine.submit_gen(call, waiter)
     return waiters
 
 

@@ -2,13 +2,14 @@
 
 Three requests and a guess run on the fake executor of scheduler_driver.py, in a pool that is
 too small for all. Who owns what is checked after every step and after every event. All pairs
-are tried in the long run, a part of them always.
+are tried in the long run, a part of them always. Where the next step is chosen while one is in
+flight, the same steps must come.
 """
 
 import itertools
 
 import pytest
-from scheduler_driver import Driver, reference
+from scheduler_driver import Driver, contents, reference
 
 from lmc.runtime.engine.sequence import SequenceState
 from lmc.runtime.guess import Guess
@@ -41,13 +42,16 @@ STRIDE = 97
 class Play:
     """One run with some events in it."""
 
-    def __init__(self, moments):
+    def __init__(self, moments, *, has_guess=True, is_ahead=False):
         self.moments = moments
         self.happened = 0
-        self.driver = Driver(slots=64, budget=8, max_running=3)
+        self.plans = []
+        self.driver = Driver(slots=64, budget=8, max_running=3, is_ahead=is_ahead)
         self.seqs = [self.driver.submit(prompt, count) for prompt, count in REQUESTS]
         self.guess = Guess(is_forced=True)
         self.guess_seq = self.driver.submit(GUESSED, 3, guess=self.guess)
+        if not has_guess:
+            self.drop_guess()
 
     def run(self):
         """Do all steps; check that everybody has ended once, right, and owns nothing."""
@@ -55,7 +59,8 @@ class Play:
         for step in range(60):
             self.act(step, "before")
             failed = self.failing(step)
-            driver.step(between=lambda step=step: self.act(step, "inside"), failed=failed)
+            plan = driver.step(between=lambda step=step: self.act(step, "inside"), failed=failed)
+            self.plans.append(contents(plan))
             self.end_failed(failed)
             for seq in driver.scheduler.guesses.take_dropped():
                 driver.end(seq, "dropped")
@@ -144,6 +149,32 @@ def test_two_events_at_any_two_places_leave_nothing_behind():
         play.run()
         happened += play.happened > 0
     assert happened > 50, "events come to pass"
+
+
+def check_ahead(moments):
+    """Compare a run that chooses steps ahead with one in order; return how many, and came."""
+    plain, ahead = (Play(moments, has_guess=False, is_ahead=each) for each in (False, True))
+    plain.run()
+    ahead.run()
+    assert ahead.plans == plain.plans
+    assert ahead.driver.ended == plain.driver.ended
+    assert ahead.happened == plain.happened
+    return ahead.driver.ahead.num_assumed, ahead.driver.ahead.num_taken
+
+
+def test_events_while_a_step_is_in_flight_lead_to_the_steps_of_a_run_in_order():
+    counts = [check_ahead([moment]) for moment in MOMENTS[::3]]
+    pairs = itertools.islice(itertools.combinations(MOMENTS, 2), 0, None, 6 * STRIDE)
+    counts += [check_ahead(pair) for pair in pairs]
+    num_assumed, num_taken = (sum(column) for column in zip(*counts, strict=True))
+    assert num_assumed - num_taken > 10, "events made steps void that were chosen ahead"
+    assert num_taken > 2 * len(counts)
+
+
+@pytest.mark.long
+def test_all_pairs_of_events_in_flight_lead_to_the_steps_of_a_run_in_order():
+    for pair in itertools.combinations_with_replacement(MOMENTS, 2):
+        check_ahead(pair)
 
 
 @pytest.mark.long
