@@ -7,7 +7,7 @@ runs of blanks) are text: they encode to their own id, as the model saw it in tr
 """
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from lmc.codegen.respelling import growth_of
 from lmc.codegen.tokenizer_bytes import bytes_of_tokens
 from lmc.codegen.tokenizer_cache import cache_folder, read_cached, write_cached
+from lmc.codegen.tokenizer_forced import ForcedIds
 from lmc.codegen.tokenizer_spec import FORMAT, TokenizerSpec
 from lmc.codegen.tokenizer_stable import StableBorder
 from lmc.errors import ModelError, UsageError
@@ -108,6 +109,19 @@ class FastTokenizer:
         prefixed = self._with_prefix(text, first)
         return self._border.stable_len(prefixed, self._encoding)
 
+    def cut(self, text: str) -> int:
+        """Return the last place at which text is cut whatever stands around it, else 0."""
+        return self._forced.cut(text)
+
+    def forced_ids(
+        self, text: str, written: list[int], crosses: Callable[[bytes], bool] | None
+    ) -> list[int] | None:
+        """Return the ids that certainly follow `written`, which spell the start of `text`.
+
+        See the protocol in lmc.ir.target.
+        """
+        return self._forced.after(text, written, crosses, self._encoding)
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ids; broken bytes become U+FFFD; control ids give ''."""
         table = self._table
@@ -152,6 +166,10 @@ class FastTokenizer:
     @cached_property
     def _border(self) -> StableBorder:
         return StableBorder(self._rust, self.spec)
+
+    @cached_property
+    def _forced(self) -> ForcedIds:
+        return ForcedIds(self._border, self.spec, self._table)
 
     def _with_prefix(self, text: str, first: bool) -> str:
         """Put the dummy blank before the text that opens a context, where there is one."""

@@ -27,6 +27,12 @@ def spell_bytes(text: str) -> str:
     return text.encode().decode("latin-1").translate(_from_latin1())
 
 
+def bytes_of_spelling(spelled: str) -> bytes:
+    """Return the bytes that a spelling in the byte-level alphabet stands for."""
+    to_byte = _to_byte()
+    return bytes([to_byte[char] for char in spelled])
+
+
 @cache
 def _from_latin1() -> dict[int, int]:
     return {byte: ord(char) for byte, char in enumerate(byte_alphabet())}
@@ -60,9 +66,8 @@ def _plain(text: str, spec: TokenizerSpec) -> bytes:
 
 def _byte_level(token: str) -> bytes | None:
     """Undo the byte-level alphabet; None for a spelling outside it."""
-    to_byte = _to_byte()
     try:
-        return bytes([to_byte[char] for char in token])
+        return bytes_of_spelling(token)
     except KeyError:
         return None
 

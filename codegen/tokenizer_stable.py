@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _WINDOW = 2048
 """Characters at the end of a text that are cut into words; more where no cut is certain."""
-_LONG_WORD = 512
+LONG_WORD = 512
 """Symbols of a last word beyond which only its end is merged again."""
 _MAX_RESTARTS = 8
 """Places that are tried to merge a long word from, before its start."""
@@ -66,20 +66,24 @@ class StableBorder:
         """Return how many leading ids of `encode(text)` no continuation can change."""
         if self._spec.is_nfc:
             text = unicodedata.normalize("NFC", text)
-            text = text[: _nfc_border(text)]
-        text = text[: self._added_border(text)]
+        text = text[: self.whole_border(text)]
         if not text or self._spec.splitter == "unknown":
             return 0
         encoding = encode(text)
-        piece = self._last_piece(encoding)
-        start, can_grow = self._last_word(text[piece:])
+        piece = self.last_piece(encoding)
+        start, can_grow = self.last_word(text[piece:])
         start += piece
-        stable = _count_before(encoding, start)
+        stable = count_before(encoding, start)
         if start < len(text) and can_grow:
             stable += self._stable_merges(text[start:])
         return stable
 
-    def _last_piece(self, encoding: "Encoding") -> int:
+    def whole_border(self, text: str) -> int:
+        """Return before which place a continuation neither composes nor makes added tokens."""
+        border = _nfc_border(text) if self._spec.is_nfc else len(text)
+        return self._added_border(text[:border])
+
+    def last_piece(self, encoding: "Encoding") -> int:
         """Return where the text after the last added token starts."""
         added = {token_id for token_id, _ in self._spec.text_tokens}
         if added:
@@ -89,10 +93,10 @@ class StableBorder:
                     return span[1]
         return 0
 
-    def _last_word(self, text: str) -> tuple[int, bool]:
+    def last_word(self, text: str) -> tuple[int, bool]:
         """Return where the unsettled end starts, and whether it is one word that grows."""
         if self._spec.splitter == "whole":
-            return self._blank_cut(text), True
+            return self.blank_cut(text), True
         words = self._words(text)
         if not words:
             return 0, False
@@ -156,16 +160,16 @@ class StableBorder:
         return border
 
     @cached_property
-    def _cuts_at_blanks(self) -> bool:
+    def cuts_at_blanks(self) -> bool:
         """Whether no token has a blank behind another character."""
         return not any(
             re.search("[^\u2581]\u2581", token)
             for token in self._rust.get_vocab(with_added_tokens=True)
         )
 
-    def _blank_cut(self, text: str) -> int:
+    def blank_cut(self, text: str) -> int:
         """Return the last place where a blank follows another character, else 0."""
-        if not self._cuts_at_blanks:
+        if not self.cuts_at_blanks:
             return 0
         end = len(text)
         while end > 0:
@@ -183,7 +187,7 @@ class StableBorder:
         return sorted(self._rust.get_vocab(with_added_tokens=False))
 
     @cached_property
-    def _longest_token(self) -> int:
+    def longest_token(self) -> int:
         return max(map(len, self._sorted_tokens), default=0)
 
     def _begins_token(self, spelling: str) -> bool:
@@ -203,14 +207,14 @@ class StableBorder:
 
     def _stable_merges(self, word: str) -> int:
         """Return how many leading ids of a last word stay whatever follows in the word."""
-        symbols = self._symbols(word)
-        starts = range(max(0, len(symbols) - self._longest_token), len(symbols))
+        symbols = self.symbols_of(word)
+        starts = range(max(0, len(symbols) - self.longest_token), len(symbols))
         borders = [i for i in starts if self._begins_token("".join(symbols[i:]))]
         borders.append(len(symbols))
         for count, restart, before in self._restarts(symbols):
-            encodings = [self._merge(symbols[restart:i]) for i in borders]
+            encodings = [self.merge(symbols[restart:i]) for i in borders]
             if not before or all(self._is_border(before, ids) for ids in encodings):
-                return count + _common_prefix(encodings)
+                return count + common_prefix(encodings)
         raise AssertionError("the last restart is the start of the word")
 
     def _restarts(self, symbols: list[str]) -> Iterator[tuple[int, int, list[int]]]:
@@ -220,38 +224,38 @@ class StableBorder:
         are (they alone decide whether a merge crosses it), so that the end of a word can be
         merged again without its start.
         """
-        if len(symbols) > _LONG_WORD:
+        if len(symbols) > LONG_WORD:
             ends = list(accumulate(len(symbol.encode()) for symbol in symbols))
             tokens = self._merger.tokenize("".join(symbols))
-            last = len(symbols) - self._longest_token - 1
+            last = len(symbols) - self.longest_token - 1
             near = bisect_right(tokens, last, key=lambda t: bisect_left(ends, t.offsets[1]) + 1)
             for count in range(near, max(0, near - _MAX_RESTARTS), -1):
                 position = bisect_left(ends, tokens[count - 1].offsets[1]) + 1
                 yield count, position, [tokens[count - 1].id]
         yield 0, 0, []
 
-    def _merge(self, symbols: list[str]) -> list[int]:
+    def merge(self, symbols: list[str]) -> list[int]:
         return [token.id for token in self._merger.tokenize("".join(symbols))]
 
     def _is_border(self, before: list[int], ids: list[int]) -> bool:
         """Whether no merge crosses the border between an id and the ids after it."""
         pair = before + ids[:1]
         spelled = [self._rust.id_to_token(i) or "" for i in pair]
-        return not ids or self._merge(spelled) == pair
+        return not ids or self.merge(spelled) == pair
 
     @cached_property
     def _alphabet(self) -> frozenset[str]:
         """The characters of the byte-level alphabet that the vocabulary has."""
         return frozenset(c for c in byte_alphabet() if self._rust.token_to_id(c) is not None)
 
-    def _symbols(self, word: str) -> list[str]:
+    def symbols_of(self, word: str) -> list[str]:
         """Return what merging starts from: bytes or characters, without unknown ones."""
         if self._spec.alphabet == "metaspace":
             return list(word.replace(" ", "\u2581"))
         return [char for char in spell_bytes(word) if char in self._alphabet]
 
 
-def _count_before(encoding: "Encoding", position: int) -> int:
+def count_before(encoding: "Encoding", position: int) -> int:
     """Return how many tokens start before a character position."""
     low, high = 0, len(encoding)
     while low < high:
@@ -265,7 +269,7 @@ def _count_before(encoding: "Encoding", position: int) -> int:
     return low
 
 
-def _common_prefix(lists: Iterable[list[int]]) -> int:
+def common_prefix(lists: Iterable[list[int]]) -> int:
     """Return the length of the longest common start of some lists."""
     common: list[int] | None = None
     for ids in lists:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 FinishReason = Literal["stop", "length", "cancelled"]
 
+ConstraintMode = Literal["canonical", "mask"]
+
 TopTokens = tuple[tuple[int, float], ...]
 """The likeliest tokens of one place with their log-probabilities, likeliest first."""
 
@@ -29,6 +31,9 @@ class SamplingParams:
     itself: those of the output with `return_logprob`, with the `top_logprobs_num` likeliest
     tokens of each place, and those of the context from place `logprob_start_len` on (-1:
     none).
+
+    Where a constraint forces bytes, `constraint_mode` "canonical" writes the ids that the
+    tokenizer writes for them; "mask" samples every token under the constraint's mask.
     """
 
     max_tokens: int = 128
@@ -48,6 +53,7 @@ class SamplingParams:
     logit_bias: tuple[tuple[int, float], ...] = ()
     top_logprobs_num: int = 0
     logprob_start_len: int = -1
+    constraint_mode: ConstraintMode = field(default="canonical", repr=False)
 
     @property
     def is_greedy(self) -> bool:
@@ -122,8 +128,9 @@ class CallUsage:
 
     `prompt_tokens` = `cached_tokens` + tokens of the context computed for this call; of the
     cached ones `cached_host_tokens` came from host memory and `cached_disk_tokens` from disk;
-    `forced_tokens` are output tokens that the constraint alone decided; `drafted_tokens` were
-    computed before it was known whether they come, and `accepted_tokens` of them came;
+    `forced_tokens` are output tokens that the constraint decided, so that they were not sampled;
+    `drafted_tokens` were computed before it was known whether they come, and `accepted_tokens`
+    of them came;
     `decode_steps` are forward passes that produced this call's output. Times are seconds since
     submission: until its first step, its first output token and its end. `decode_seconds` are
     those from the first output token to the last, `longest_gap_seconds` the most between two of

@@ -290,6 +290,12 @@ def _schema(value: Any) -> Attr:
     raise ValueError
 
 
+def _constraint_mode(value: Any) -> Attr:
+    if value not in ("canonical", "mask"):
+        raise ValueError
+    return str(value)
+
+
 _COUNT = Rule("an int of at least 0", _int(0))
 _FLAG = Rule("True or False", _flag)
 _PENALTY = Rule("a number from -2 to 2", _number(lambda v: -2 <= v <= 2))
@@ -317,6 +323,7 @@ RULES: dict[str, Rule] = {
     "return_text_in_logprobs": _FLAG,
     "regex": Rule("a str", _text),
     "json_schema": Rule("a dict, or JSON text of one", _schema),
+    "constraint_mode": Rule("'canonical' or 'mask'", _constraint_mode),
     "type": Rule("int, float, bool, str or the text of a type", _type),
 }
 """The rule of every parameter."""

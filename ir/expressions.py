@@ -25,6 +25,7 @@ GEN_PARAMS = (
     "min_p", "ignore_eos", "return_logprob", "stop_regex", "frequency_penalty",
     "presence_penalty", "repetition_penalty", "logit_bias", "seed", "top_logprobs_num",
     "logprob_start_len", "return_text_in_logprobs", "regex", "json_schema", "type",
+    "constraint_mode",
 )  # fmt: skip
 """Decode parameters of `gen`, in the order in which dynamic ones become operands."""
 

@@ -55,6 +55,31 @@ class Tokenizer(Protocol):
         """Return how many leading ids of `encode(text)` no continuation can change."""
         ...
 
+    def cut(self, text: str) -> int:
+        """Return the last place at which text is cut whatever stands around it, else 0.
+
+        The encodings of what stands before and behind it, side by side, are that of the text.
+        """
+        ...
+
+    def forced_ids(
+        self, text: str, written: list[int], crosses: Callable[[bytes], bool] | None
+    ) -> list[int] | None:
+        """Return the ids that certainly follow `written` in the encoding of a text to come.
+
+        That text begins with `text`, whose start `written` spells, and is not the first of a
+        context. The ids are those that all of its encodings which begin with `written` share.
+
+        Args:
+            text: what is known; it begins a run of text, or at a `cut`.
+            written: the ids that are there.
+            crosses: whether a token that begins with these last bytes of `text`, and goes past
+                its end, may come; None where `text` is all.
+
+        Returns None where no encoding begins with `written`, and nothing where no id is certain.
+        """
+        ...
+
     def decode(self, token_ids: Sequence[int]) -> str:
         """Return the text of ids; broken bytes become U+FFFD; control ids give ''."""
         ...

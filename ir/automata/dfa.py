@@ -86,10 +86,14 @@ class ByteDfa:
         """Return the bytes that may come next, ascending."""
         return np.flatnonzero(self.table[state, self.classes] != DEAD).astype(np.uint8).tobytes()
 
+    def is_forced(self, state: int) -> bool:
+        """Return whether one byte only may come next, and no end."""
+        return not self.accepting[state] and self._exits[state] >= 0
+
     def forced_bytes(self, state: int) -> bytes:
         """Return the bytes that must come next: as long as one byte only may, and no end."""
         out = bytearray()
-        while not self.accepting[state] and self._exits[state] >= 0:
+        while self.is_forced(state):
             byte = int(self._exits[state])
             out.append(byte)
             state = int(self.table[state, self.classes[byte]])

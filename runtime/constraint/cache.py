@@ -9,7 +9,6 @@ from lmc.ir.calls import Constraint
 from lmc.ir.json_schema import compile_source
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.regex import RegexConstraint
-from lmc.runtime.constraint.vocabulary import vocabulary_of
 
 DEFAULT_MAX_BYTES = 256 * 2**20
 _REFUSAL_BYTES = 1024
@@ -73,8 +72,7 @@ class ConstraintCache:
             case "regex":
                 return RegexConstraint.compile(constraint.source, self.tokenizer)
             case "json_schema":
-                dfa = compile_source(constraint.source)
-                return RegexConstraint(dfa, vocabulary_of(self.tokenizer))
+                return RegexConstraint(compile_source(constraint.source), self.tokenizer)
         raise ConstraintError(
             f"constraint of unknown kind {constraint.kind!r}",
             hint="write it as a regex or a JSON schema",

@@ -1,5 +1,6 @@
 """What the engine asks of a constraint while it decodes."""
 
+from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
@@ -46,4 +47,14 @@ class Matcher(Protocol):
 
     def single_token(self) -> int | None:
         """Return the only token that may come next, if there is one and the end may not."""
+        ...
+
+    def forced_ids(self, written: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids that spell what must come next; none where nothing is certain.
+
+        They are those that the tokenizer writes, given the ids before.
+
+        Args:
+            written: all ids of the generation so far, those accepted.
+        """
         ...

@@ -5,6 +5,7 @@ automaton, and kept; equal masks are stored once.
 """
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,9 +13,10 @@ import numpy as np
 from lmc.errors import EngineError, TokenRefused
 from lmc.ir.automata import DEAD, ByteDfa, compile_regex
 from lmc.ir.target import Tokenizer
+from lmc.runtime.constraint.forced import ForcedRuns
 from lmc.runtime.constraint.matcher import Words
 from lmc.runtime.constraint.reach import find_traps
-from lmc.runtime.constraint.vocabulary import Vocabulary, vocabulary_of
+from lmc.runtime.constraint.vocabulary import vocabulary_of
 
 MAX_MASK_BYTES = 64 * 2**20
 """Memory for one constraint's masks; beyond it they are dropped and computed anew."""
@@ -41,15 +43,16 @@ class RegexConstraint:
     cannot spell what must follow, the tokens that lead there are not allowed.
     """
 
-    def __init__(self, dfa: ByteDfa, vocabulary: Vocabulary) -> None:
-        """Bind an automaton to a vocabulary.
+    def __init__(self, dfa: ByteDfa, tokenizer: Tokenizer) -> None:
+        """Bind an automaton to a tokenizer.
 
         Raises:
             ConstraintError: the vocabulary cannot spell any text of the language.
         """
         self.dfa = dfa
-        self.vocabulary = vocabulary
+        self.vocabulary = vocabulary = vocabulary_of(tokenizer)
         self.safe = find_traps(dfa, vocabulary)
+        self.runs = ForcedRuns(dfa, self.safe, vocabulary, tokenizer)
         self._node_classes = vocabulary.classes_of(dfa)
         self._closed = (dfa.table == DEAD).all(axis=1)
         self._lock = threading.Lock()
@@ -63,7 +66,7 @@ class RegexConstraint:
         Raises:
             ConstraintError: see `compile_regex`; or the tokenizer cannot spell it.
         """
-        return cls(compile_regex(pattern), vocabulary_of(tokenizer))
+        return cls(compile_regex(pattern), tokenizer)
 
     @property
     def nbytes(self) -> int:
@@ -212,6 +215,6 @@ class RegexMatcher:
             return None
         return self.constraint.mask(self.state).only
 
-    def forced_bytes(self) -> bytes:
-        """Return the bytes that must come next; empty where there is a choice or an end."""
-        return b"" if self.is_ended else self.constraint.dfa.forced_bytes(self.state)
+    def forced_ids(self, written: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids that must come next, after all ids of the generation; often none."""
+        return () if self.is_ended else self.constraint.runs.after(self.state, written)

@@ -33,6 +33,7 @@ class Vocabulary:
         parents: by node; that of the root is 0.
         levels: first node of each depth, and the number of nodes at the end.
         token_nodes: node by id; the number of nodes where the id is not in the trie.
+        sorted_pieces: the bytes of the tokens in the trie, ascending.
     """
 
     token_bytes: tuple[bytes | None, ...]
@@ -42,6 +43,7 @@ class Vocabulary:
     parents: NDArray[np.int64]
     levels: tuple[int, ...]
     token_nodes: NDArray[np.int64]
+    sorted_pieces: tuple[bytes, ...]
 
     @property
     def words(self) -> int:
@@ -98,10 +100,11 @@ def build_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
         for token_id, piece in enumerate(tokenizer.token_bytes()[:size])
     )
     order = sorted((i for i in range(len(pieces)) if pieces[i]), key=lambda i: pieces[i] or b"")
-    node_bytes, parents, levels, nodes = _build_trie([pieces[i] or b"" for i in order])
+    texts = [pieces[i] or b"" for i in order]
+    node_bytes, parents, levels, nodes = _build_trie(texts)
     token_nodes = np.full(size, len(node_bytes), dtype=np.int64)
     token_nodes[order] = nodes
-    return Vocabulary(pieces, eos_ids, size, node_bytes, parents, levels, token_nodes)
+    return Vocabulary(pieces, eos_ids, size, node_bytes, parents, levels, token_nodes, tuple(texts))
 
 
 def _build_trie(

@@ -33,14 +33,20 @@ class Chooser:
         self, call: GenCall, blocked: BlockedIds, *, logits_len: int, vocab_size: int
     ) -> None:
         self.matcher: Matcher | None = None
-        self.num_tokens = 0
+        self.token_ids: list[int] = []
         self.logits_len = logits_len
+        self.is_masked = call.params.constraint_mode == "mask"
         self._params = call.params
         self._key = call.key
         self._blocked = blocked
         self._penalties = Penalties(call.params, logits_len)
         self._mask_words = (max(logits_len, vocab_size) + 31) // 32
         self._bitmask: NDArray[np.int32] | None = None
+
+    @property
+    def num_tokens(self) -> int:
+        """How many tokens have come."""
+        return len(self.token_ids)
 
     def pick(self, row: FloatRow) -> int:
         """Choose the next token from a row of logits, float32 [logits_len], which is used up.
@@ -53,6 +59,8 @@ class Chooser:
 
     def draft(self, row: FloatRow) -> int | None:
         """As `pick`, from the logits of a draft model; None where nothing or an end comes."""
+        if decided := self.decided():
+            return decided[0]
         self._rule(row)
         if not np.isfinite(row.max()):
             return None
@@ -61,7 +69,7 @@ class Chooser:
 
     def accept(self, token_id: int) -> bool:
         """Go on by one token; return whether the constraint allows nothing more."""
-        self.num_tokens += 1
+        self.token_ids.append(token_id)
         self._penalties.count(token_id)
         if self.matcher is None:
             return False
@@ -71,11 +79,29 @@ class Chooser:
     def take_back(self, token_ids: Iterable[int]) -> None:
         """Take tokens back, the last ones that were accepted."""
         taken = list(token_ids)
-        self.num_tokens -= len(taken)
+        del self.token_ids[len(self.token_ids) - len(taken) :]
         for token_id in taken:
             self._penalties.uncount(token_id)
         if self.matcher is not None:
             self.matcher.rollback(len(taken))
+
+    def decided(self) -> list[int]:
+        """Return the ids that the constraint leaves no choice about, up to one that is an end."""
+        if self.matcher is None:
+            return []
+        token_ids = [] if self.is_masked else list(self.matcher.forced_ids(self.token_ids))
+        if not token_ids and (only := self.matcher.single_token()) is not None:
+            token_ids = [only]
+        for place, token_id in enumerate(token_ids):
+            if self.is_end(token_id):
+                return token_ids[:place]
+        return token_ids
+
+    def drafts(self) -> list[int]:
+        """Return the ids that are likely where forced text is sampled under the mask."""
+        if self.matcher is None or not self.is_masked:
+            return []
+        return self.leading(list(self.matcher.forced_ids(self.token_ids)))
 
     def is_end(self, token_id: int) -> bool:
         """Whether a token ends the generation."""

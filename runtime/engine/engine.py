@@ -18,7 +18,7 @@ from lmc.ir.calls import CallHint, GenCall, ScoreCall
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.engine.compile_pool import CompilePool, make_compiler
 from lmc.runtime.engine.core import EngineCore
-from lmc.runtime.engine.drafters import DEFAULT_LIMIT, make_drafter
+from lmc.runtime.engine.drafters import DEFAULT_LIMIT, ForcedDrafts, make_drafter
 from lmc.runtime.engine.engine_thread import CallTicket, EngineThread, closed_error
 from lmc.runtime.engine.generation import Generation
 from lmc.runtime.engine.model_runner import CausalModel, default_num_slots
@@ -55,6 +55,8 @@ class Engine(EngineThread, ServerNames):
             tokens it is used for; by default as the environment's LMC_DEBUG says ("1"). Slow.
         overlap: choose the next step while the forward pass of one runs on another thread.
         threads: threads of the forward pass; by default whatever torch is set to.
+        jumps: what a constraint decides takes no steps of its own; False gives the same results
+            token by token, to measure what that is worth.
         reuse_constraints: calls with the same constraint share its compiled form; False
             compiles it for each call, to measure what that is worth.
         constraint_seconds: time that a call's constraint and stop patterns may take to be
@@ -93,6 +95,7 @@ class Engine(EngineThread, ServerNames):
         drafts: DraftKind | None = None,
         num_drafts: int = DEFAULT_LIMIT,
         draft_model: CausalModel | None = None,
+        jumps: bool = True,
         reuse_constraints: bool = True,
         constraint_seconds: float = 60.0,
         host_tier: int | None = None,
@@ -112,6 +115,7 @@ class Engine(EngineThread, ServerNames):
             "max_running": max_running,
         }
         drafter = make_drafter(policy.drafts, num_drafts, draft_model, **sizes)
+        drafter = ForcedDrafts(drafter) if jumps else drafter
         core = EngineCore(
             model,
             **sizes,
@@ -125,6 +129,7 @@ class Engine(EngineThread, ServerNames):
             binding={} if tiers is None else {"lmc": __version__, **kv_binding(model, target)},
             wake=self._wake_up,
         )
+        self._jumps = jumps
         self._compile = make_compiler(target, reuse=reuse_constraints)
         self._compile_seconds = constraint_seconds
         self._pool = CompilePool(constraint_seconds)
@@ -162,6 +167,7 @@ class Engine(EngineThread, ServerNames):
                 tokenizer=self._target.tokenizer,
                 rules=self._rules,
                 vocab_size=self._vocab_size,
+                jumps=self._jumps,
             )
         except EngineError as error:
             return self._refuse(on_done, error)

@@ -5,8 +5,11 @@ Rules:
 - An end id (the tokenizer's eos unless `ignore_eos`, or one of `stop_token_ids`) ends the call
   and is in neither ids nor text. Before `min_tokens` no end id can come and no stop string
   counts; a constraint that allows nothing more ends the call all the same.
-- A constraint that leaves one token decides it: it is appended without sampling, and a run of
-  such tokens goes through the model in one step. A run at the very start joins the prefill.
+- Text that a constraint forces is appended without sampling, in the ids that the tokenizer writes
+  for it, and so is a token that is the only one left. A run of such tokens goes through the model
+  in one step, with the next one that is sampled behind it; one at the very start joins the
+  prefill. Stops and limits hold token by token. With `constraint_mode="mask"` only a token that is
+  the only one left is not sampled; the others of a run are drafts (see forced_drafts).
 - Under a constraint, end ids that are control tokens may come only where the constraint can
   end, and the call ends by itself, without another step, where it must.
 - Penalties and biases come before the masks: no bias brings in what may not come.
@@ -46,6 +49,8 @@ class Generation(Request):
         tokenizer: gives the text of ids, and the id that stands in for an empty context.
         rules: which ids may be produced.
         vocab_size: width of the model's embedding.
+        jumps: whether what a constraint decides takes no steps of its own; the results are the
+            same.
 
     Raises:
         EngineError: the context holds an id that the model does not have.
@@ -60,9 +65,12 @@ class Generation(Request):
         tokenizer: Tokenizer,
         rules: TokenRules,
         vocab_size: int,
+        jumps: bool = True,
     ) -> None:
         super().__init__(on_done)
         self.call = call
+        self._jumps = jumps
+        self._pending: list[int] = []
         self._constraint: CompiledConstraint | None = None
         self._on_text = on_text
         self._tokenizer = tokenizer
@@ -146,7 +154,7 @@ class Generation(Request):
     def _sample(self, row: LogitRows) -> None:
         """Choose the next token from a row of logits, which is used up."""
         raw = row.copy() if self._logprobs.is_wanted else row
-        token_id = self._chooser.pick(row)
+        token_id = self._take_pending() if self._pending else self._chooser.pick(row)
         if self._chooser.is_end(token_id):
             self._end_by_token(token_id)
             return
@@ -171,14 +179,18 @@ class Generation(Request):
             self._finish("length")
 
     def _append_forced(self) -> None:
-        """Append tokens as long as the constraint leaves only one."""
-        matcher = self._chooser.matcher
-        while self._reason is None and matcher is not None:
-            token_id = matcher.single_token()
-            if token_id is None or self._chooser.is_end(token_id):
+        """Append what the constraint decides, up to the next token that must be sampled."""
+        while self._reason is None and not self._pending:
+            self._pending = self._chooser.decided()
+            if not self._pending or not self._jumps:
                 return
-            self._num_forced += 1
-            self._append(token_id)
+            while self._pending and self._reason is None:
+                self._append(self._take_pending())
+
+    def _take_pending(self) -> int:
+        """Return the next of the ids that are decided and not yet appended."""
+        self._num_forced += 1
+        return self._pending.pop(0)
 
     def _show(self, piece: str) -> None:
         if not piece or self._on_text is None:

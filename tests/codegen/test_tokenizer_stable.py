@@ -99,7 +99,7 @@ def test_long_words_from_a_restart(name: str, samples: ModuleType, monkeypatch: 
     words = ["".join(rng.choices(alphabet, k=400)) for alphabet in ("ab", "世界你好天", "theing")]
     words += ["x" * 700, "你好" * 300]
     from_restart = [tokenizer.stable_len(word) for word in words]
-    monkeypatch.setattr(tokenizer_stable, "_LONG_WORD", 10**9)
+    monkeypatch.setattr(tokenizer_stable, "LONG_WORD", 10**9)
     assert [tokenizer.stable_len(word) for word in words] == from_restart
 
 
@@ -165,7 +165,7 @@ def test_words_before_the_unsettled_end_stay(name: str, samples: ModuleType):
         if tokenizer.spec.is_nfc:
             before, after = (unicodedata.normalize("NFC", text) for text in (before, after))
             before = before[: tokenizer_stable._nfc_border(before)]
-        start, _ = border._last_word(before)
+        start, _ = border.last_word(before)
         settled = words(before)
         while settled and sum(map(len, settled)) > start:
             settled.pop()
@@ -193,7 +193,7 @@ def test_a_restart_where_the_end_decides_everything(
     model = {"type": "BPE", "vocab": vocab, "merges": [list(pair) for pair in pairs]}
     end = samples.text_token(vocab["<end>"], "<end>") | {"special": True}
     tokenizer = samples.variant(model=model, added_tokens=[end], replace=True)
-    monkeypatch.setattr(tokenizer_stable, "_LONG_WORD", 4)
+    monkeypatch.setattr(tokenizer_stable, "LONG_WORD", 4)
     for cut in range(5, len(letters) + 1):
         word = letters[:cut]
         assert len(tokenizer.encode(word)) == (cut + 1) // 2

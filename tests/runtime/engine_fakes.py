@@ -150,6 +150,22 @@ class FakeTokenizer:
         """Say nothing about stability."""
         return 0
 
+    def cut(self, text: str) -> int:
+        """Know no cuts."""
+        return 0
+
+    def forced_ids(self, text: str, written: list[int], crosses) -> list[int] | None:
+        """Go from left to right, as long as no longer piece may come."""
+        data, ids = text.encode(), []
+        while data:
+            sizes = [n for n in range(1, min(4, len(data)) + 1) if data[:n] in self._ids]
+            is_known = len(ids) < len(written)
+            if not sizes or (crosses is not None and not is_known and crosses(data)):
+                break
+            ids.append(self._ids[data[: sizes[-1]]])
+            data = data[sizes[-1] :]
+        return ids[len(written) :] if ids[: len(written)] == written else None
+
     def decode(self, token_ids) -> str:
         """Return the text of ids."""
         return b"".join(self.table[i] or b"" for i in token_ids).decode("utf-8", "replace")

@@ -249,18 +249,6 @@ def test_single_token() -> None:
     assert bits(matcher) == {PIECES.index(b":")}
 
 
-def test_forced_bytes_follow_the_place_in_the_text() -> None:
-    matcher = constraint('[xy]: "(?:yes|no)"').matcher()
-    assert matcher.forced_bytes() == b""
-    matcher.accept_token(PIECES.index(b"y"))
-    assert matcher.forced_bytes() == b': "'
-    for piece in (b":", b" ", b'"', b"no", b'"'):
-        matcher.accept_token(PIECES.index(piece))
-    assert matcher.forced_bytes() == b""
-    matcher.accept_token(END)
-    assert matcher.forced_bytes() == b""
-
-
 def test_same_bytes_under_two_ids_are_both_allowed() -> None:
     ids = {i for i, piece in enumerate(PIECES) if piece == b"ab"}
     assert len(ids) == 2

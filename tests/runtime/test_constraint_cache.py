@@ -165,7 +165,7 @@ def test_schemas_are_served_like_patterns() -> None:
         matcher.accept_token(token)
     assert matcher.can_end()
     assert matcher.is_terminated()
-    assert compiled.matcher().forced_bytes() == b'{"name": "'
+    assert compiled.dfa.forced_bytes(compiled.dfa.start) == b'{"name": "'
 
 
 def test_schema_refusals_keep_their_place() -> None:
