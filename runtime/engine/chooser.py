@@ -97,6 +97,11 @@ class Chooser:
                 return token_ids[:place]
         return token_ids
 
+    @property
+    def has_drafts(self) -> bool:
+        """Whether forced text may come that is sampled under the mask."""
+        return self.is_masked and self.matcher is not None
+
     def drafts(self) -> list[int]:
         """Return the ids that are likely where forced text is sampled under the mask."""
         if self.matcher is None or not self.is_masked:

@@ -125,6 +125,10 @@ class ModelDrafts:
             return [[] for _ in seqs]
         return [lines[seq].token_ids if seq in lines else [] for seq in seqs]
 
+    def may_draft(self, seqs: list[Sequence]) -> bool:
+        """See Drafter."""
+        return bool(seqs)
+
     def settle(self) -> None:
         """See Drafter."""
         for seq in [s for s in self._shadows if s.state is not SequenceState.RUNNING]:

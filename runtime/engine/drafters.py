@@ -88,6 +88,12 @@ class ForcedDrafts:
             found |= zip(rest, self._other.propose(rest, room), strict=True)
         return [found.get(seq, []) for seq in seqs]
 
+    def may_draft(self, seqs: list[Sequence]) -> bool:
+        """See Drafter."""
+        if self._other is not None and self._other.may_draft(seqs):
+            return True
+        return any(seq.chooser is not None and seq.chooser.has_drafts for seq in seqs)
+
     def settle(self) -> None:
         """See Drafter."""
         if self._other is not None:

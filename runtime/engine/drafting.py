@@ -28,6 +28,10 @@ class Drafter(Protocol):
         """Return draft tokens for each of some decoding sequences, `room` at most in all."""
         ...
 
+    def may_draft(self, seqs: list[Sequence]) -> bool:
+        """Return whether it may come to propose tokens for some of these sequences."""
+        ...
+
     def settle(self) -> None:
         """Take note that a step is over: forget the sequences that have ended."""
         ...

@@ -141,6 +141,10 @@ class NgramDrafts:
             proposals.append(token_ids)
         return proposals
 
+    def may_draft(self, seqs: list[Sequence]) -> bool:
+        """See Drafter."""
+        return bool(seqs)
+
     def settle(self) -> None:
         """See Drafter."""
         for seq in [seq for seq in self._indexes if seq.is_finished]:

@@ -94,7 +94,7 @@ class PlanAhead:
         """Whether nothing but calls of one tenant is to be considered."""
         scheduler = self._scheduler
         return (
-            scheduler.drafter is None
+            (scheduler.drafter is None or not scheduler.drafter.may_draft(scheduler.running))
             and not scheduler.guesses.are_open
             and not scheduler.tenants.are_several
         )
