@@ -4,6 +4,7 @@ import ast
 import builtins
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from types import FunctionType
 from typing import Any
 
@@ -54,6 +55,7 @@ class Frame:
         return "builtin", getattr(builtins, name, MISSING)
 
 
+@lru_cache(maxsize=1024)
 def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
     """Return the names that a function binds, and those declared nonlocal."""
     arguments = node.args
@@ -89,6 +91,7 @@ def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(names - module_names), frozenset(nonlocals)
 
 
+@lru_cache(maxsize=1024)
 def is_generator(body: ast.AST) -> bool:
     """Whether a function is a generator function."""
     return any(True for _ in _yields(body))

@@ -6,6 +6,7 @@ and text at column 0 inside triple quotes need no repair and every position is t
 
 import ast
 import linecache
+import os
 import sysconfig
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -40,7 +41,10 @@ class Source:
         """Turn a byte offset within a line into a column of characters."""
         if line > len(self.lines):
             return offset + 1
-        head = self.lines[line - 1].encode("utf-8", "surrogatepass")[:offset]
+        text = self.lines[line - 1]
+        if text.isascii():
+            return min(offset, len(text)) + 1
+        head = text.encode("utf-8", "surrogatepass")[:offset]
         return len(head.decode("utf-8", "replace")) + 1
 
 
@@ -55,10 +59,10 @@ def find_function(function: FunctionType, folder: Path | None) -> tuple[Source, 
     text = "".join(lines)
     source = Source(code.co_filename, shown_name(code.co_filename, folder), tuple(lines))
     try:
-        tree = _parse(text, code.co_filename)
+        nodes = _functions(text, code.co_filename)
     except (SyntaxError, RecursionError) as error:
         raise changed(function, source) from error
-    found = [node for node in _functions(tree) if _is_at(node, code)]
+    found = [node for node in nodes if _is_at(node, code)]
     if len(found) > 1:
         found = [node for node in found if _covers(node, code)]
     if len(found) != 1 or not _is_current(text, code, found[0]):
@@ -81,13 +85,24 @@ def source_lines(function: FunctionType) -> list[str]:
 
 def is_installed(function: FunctionType) -> bool:
     """Whether a function is of the standard library or of an installed package."""
-    path = Path(function.__code__.co_filename)
+    return _is_installed(function.__code__.co_filename)
+
+
+@lru_cache(maxsize=256)
+def _is_installed(filename: str) -> bool:
     paths = sysconfig.get_paths()
-    return any(path.is_relative_to(paths[key]) for key in ("stdlib", "purelib", "platlib"))
+    return any(
+        Path(filename).is_relative_to(paths[key]) for key in ("stdlib", "purelib", "platlib")
+    )
 
 
 def shown_name(filename: str, folder: Path | None) -> str:
     """Return a file's name relative to the program's folder, or its last part."""
+    return _shown_name(filename, folder, os.getcwd())
+
+
+@lru_cache(maxsize=256)
+def _shown_name(filename: str, folder: Path | None, _current: str) -> str:
     path = Path(filename)
     if folder is not None:
         try:
@@ -110,19 +125,15 @@ def changed(function: FunctionType, source: Source) -> CaptureError:
 
 
 @lru_cache(maxsize=64)
-def _parse(text: str, filename: str) -> ast.Module:
-    return ast.parse(text, filename)
+def _functions(text: str, filename: str) -> tuple[FunctionNode, ...]:
+    """Parse a file; return all its functions."""
+    tree = ast.parse(text, filename)
+    return tuple(node for node in ast.walk(tree) if isinstance(node, FunctionNode))
 
 
 @lru_cache(maxsize=64)
 def _compiled(text: str, filename: str) -> CodeType:
     return compile(text, filename, "exec", dont_inherit=True)
-
-
-def _functions(tree: ast.AST) -> Iterator[FunctionNode]:
-    for node in ast.walk(tree):
-        if isinstance(node, FunctionNode):
-            yield node
 
 
 def _is_at(node: FunctionNode, code: CodeType) -> bool:

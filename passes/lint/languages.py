@@ -285,6 +285,8 @@ class Languages:
         # The first token may begin before the text, the last may end behind it.
         least = [unknown] * (size + 1)
         for piece in pieces:
+            if wanted[:1] not in piece:
+                continue
             if wanted in piece:
                 return 1
             for length in range(1, min(size, len(piece)) + 1):
@@ -299,8 +301,10 @@ class Languages:
                     end = start + len(piece)
                     least[end] = min(least[end], least[start] + 1)
         found = least[size]
-        for start in range(1, size):
-            if least[start] < unknown and any(p.startswith(wanted[start:]) for p in pieces):
+        rests = {start: wanted[start:] for start in range(1, size) if least[start] < unknown}
+        last = [piece for piece in pieces if piece.startswith((*rests.values(),))]
+        for start, rest in rests.items():
+            if any(piece.startswith(rest) for piece in last):
                 found = min(found, least[start] + 1)
         return found if found < unknown else None
 
