@@ -46,7 +46,7 @@ def test_compiling_is_quick_and_loads_no_torch(tmp_path: Path, name: str) -> Non
     program, output = EXAMPLES / f"{name}.py", tmp_path / f"{name}.lmc"
     code = COMPILE.format(program=str(program), output=str(output))
     reports = []
-    for _ in range(3):  # the first one may have to read the model's tokenizer
+    for _ in range(2):  # the first one may have to read the model's tokenizer
         done = python(code)
         assert done.code == 0, done.err
         reports.append(json.loads(done.out))
@@ -54,7 +54,7 @@ def test_compiling_is_quick_and_loads_no_torch(tmp_path: Path, name: str) -> Non
         assert report["code"] == 0
         assert not {"torch", "transformers", "networkx", "lark", "gguf"} & set(report["modules"])
     # Processor seconds: other processes may hold the machine for a moment.
-    assert min(report["used"] for report in reports[1:]) < 3
+    assert reports[1]["used"] < 3
     assert output.stat().st_size > 1000
 
 
