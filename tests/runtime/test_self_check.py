@@ -164,10 +164,11 @@ def short(s):
 
 
 def test_a_run_tells_what_was_found(tiny_path, fakes, monkeypatch, tmp_path):
-    monkeypatch.setenv("LMC_CACHE", str(tmp_path))
+    kernels = {"good": None, "bad": Inexact(by_the_batch)}
+    models = {name: CausalModel.load(tiny_path, kernels=used) for name, used in kernels.items()}
+    monkeypatch.setenv("LMC_CACHE", str(tmp_path))  # for verdicts; kernels are not built anew
     told = {}
-    for name, kernels in (("good", None), ("bad", Inexact(by_the_batch))):
-        model = CausalModel.load(tiny_path, kernels=kernels)
+    for name, model in models.items():
         with Engine(model, fakes.FakeTarget(), num_slots=256) as engine:
             result = short.run(backend=engine, seed=1)
             assert engine.stats().exactness == engine.exactness == result.exactness
