@@ -53,10 +53,12 @@ def open_backend(
     Raises:
         ModelError: there is no such model, or its files cannot be read; or the draft model has
             another tokenizer.
+        UsageError: options of an engine for the oracle, or that the engine refuses.
     """
     if model == "oracle":
         from lmc.runtime.oracle import Oracle
 
+        _expect_no_engine_options(engine_options, draft_model)
         return Oracle()
     path = find_model(None if model is None else str(model))
     key = (str(path), dtype)
@@ -101,6 +103,16 @@ def load_model(
     path = find_model(None if model is None else str(model))
     target = cast(Target, load_target(path))
     return LoadedModel(CausalModel.load(path, dtype=dtype, progress=progress), target)
+
+
+def _expect_no_engine_options(options: dict[str, Any], draft_model: object) -> None:
+    """Refuse options of an engine for a backend that has none."""
+    names = [*(["draft_model"] if draft_model is not None else []), *options]
+    if names:
+        raise UsageError(
+            f"the oracle has no engine, so it takes no {' and no '.join(names)}",
+            hint="leave such options out, or open a model",
+        )
 
 
 def _check_same_tokens(path: Path, draft_path: Path) -> None:

@@ -245,6 +245,14 @@ def test_an_interrupt_is_not_caught_by_a_bare_except(monkeypatch):
     assert len(waits) == 1
 
 
+def test_the_oracle_takes_no_options_of_an_engine():
+    with pytest.raises(UsageError, match="no engine, so it takes no disk_tier and no overlap"):
+        lmc.open_backend("oracle", disk_tier="kv", overlap=True)
+    with pytest.raises(UsageError, match="it takes no draft_model"):
+        lmc.open_backend("oracle", draft_model="smollm2")
+    assert lmc.open_backend("oracle").target.name == "oracle"
+
+
 def test_modules_of_the_reference_frontend_are_attributes():
     assert lmc.lang.choices.token_length_normalized is lmc.token_length_normalized
     assert lmc.lang.global_config.global_config is lmc.global_config
