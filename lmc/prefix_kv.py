@@ -55,13 +55,22 @@ def compute_prefixes(plan: Plan, backend: Any) -> bytes:
         )
     if backend.target.fingerprint != plan.target_fingerprint:
         raise UsageError("the program was compiled for another model than the one that is open")
-    prefixes = constant_prefixes(plan)
-    pins = _computed(prefixes, backend)
+    whole = {ids: _in_whole_pages(ids, backend.page_size) for ids in constant_prefixes(plan)}
+
+    def read(ids: TokenIds, start: int) -> bytes:
+        return backend.read_kv(whole[ids], start, len(ids))
+
+    pins = _computed(list(whole.values()), backend)
     try:
-        return pack_kv(prefixes, binding_of(backend), backend.kv_bytes_per_token, backend.read_kv)
+        return pack_kv(whole, binding_of(backend), backend.kv_bytes_per_token, read)
     finally:
         for pin in pins:
             pin.release()
+
+
+def _in_whole_pages(ids: TokenIds, page_size: int) -> TokenIds:
+    """Return a prefix with any tokens behind it that fill its last page, so that it is kept."""
+    return ids + ids[-1:] * (-len(ids) % page_size)
 
 
 def _computed(prefixes: Sequence[TokenIds], backend: Backend) -> list[Prefill]:

@@ -155,22 +155,22 @@ class EngineCore:
         if not request.is_done:
             self._guarded(request, lambda: request.start(self))
 
-    def read_kv(self, token_ids: TokenArray, start: int, namespace: str = "") -> bytes:
-        """Return the KV of a cached prefix from `start` on.
+    def read_kv(self, token_ids: TokenArray, start: int, end: int, namespace: str = "") -> bytes:
+        """Return the KV of a cached prefix's tokens from `start` to `end`.
 
         Raises:
-            EngineError: a part of the prefix is not cached.
+            EngineError: a part of them is not cached.
         """
         handle, slots = self.cache.match_and_lock(token_ids, namespace)
         try:
-            if handle.length == self.cache.whole(len(token_ids)) < len(token_ids):
+            if self.cache.whole(len(token_ids)) < end:
                 raise EngineError(
                     "the last page of a prefix is not whole, so its KV cannot be read",
-                    hint="use an engine with page_size=1 for that",
+                    hint="have tokens behind it computed too, up to the end of its page",
                 )
-            if handle.length < len(token_ids):
+            if handle.length < end:
                 raise EngineError("a prefix was evicted before its KV was read")
-            return self.runner.read_kv(slots[start:])
+            return self.runner.read_kv(slots[start:end])
         finally:
             self.cache.release(handle)
 

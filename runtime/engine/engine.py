@@ -265,6 +265,11 @@ class Engine(EngineThread, ServerNames):
         return self._core.cache.num_slots
 
     @property
+    def page_size(self) -> int:
+        """Tokens of a page of KV memory."""
+        return self._core.cache.page_size
+
+    @property
     def max_len(self) -> int:
         """The most tokens that one call can hold: its context and what it generates."""
         return self._core.scheduler.max_len
@@ -279,14 +284,17 @@ class Engine(EngineThread, ServerNames):
         """Size of one token's KV."""
         return self._core.runner.kv_bytes_per_token
 
-    def read_kv(self, context: tuple[int, ...], start: int, *, namespace: str = "") -> bytes:
-        """Return the KV of a pinned prefix from token `start` on.
+    def read_kv(
+        self, context: tuple[int, ...], start: int, end: int | None = None, *, namespace: str = ""
+    ) -> bytes:
+        """Return the KV of a pinned prefix from token `start` to `end`, by default its own.
 
         Raises:
-            EngineError: it is not cached.
+            EngineError: it is not cached: evicted, or in a page that the prefix does not fill.
         """
         token_ids = np.array(context, dtype=np.int32)
-        return self._ask(lambda: self._core.read_kv(token_ids, start, namespace))
+        last = len(context) if end is None else end
+        return self._ask(lambda: self._core.read_kv(token_ids, start, last, namespace))
 
     def submit_loaded(
         self,

@@ -75,9 +75,9 @@ class InNamespace(ServerNames):
         """As `submit_prefill`, for a run that alone needs the prefix."""
         return self.engine.submit_hinted_prefill(hint, context, on_done, namespace=self.namespace)
 
-    def read_kv(self, context: tuple[int, ...], start: int) -> bytes:
-        """Return the KV of a pinned prefix of the namespace from token `start` on."""
-        return self.engine.read_kv(context, start, namespace=self.namespace)
+    def read_kv(self, context: tuple[int, ...], start: int, end: int | None = None) -> bytes:
+        """Return the KV of a pinned prefix of the namespace from token `start` to `end`."""
+        return self.engine.read_kv(context, start, end, namespace=self.namespace)
 
     def submit_loaded(
         self, context: tuple[int, ...], start: int, data: memoryview, on_done: OnPrefill

@@ -105,6 +105,20 @@ def test_what_is_loaded_is_what_is_computed(model, artifact):
         assert bytes(one.data) == bytes(other.data), "whatever the chunks were"
 
 
+def test_kv_is_read_from_pages_of_any_size_and_put_into_any(model, artifact, tmp_path):
+    loaded = lmc.load(artifact)
+    with engine(model, page_size=16) as backend:
+        plan = lmc.compile([ruled, chosen], target=backend.target).plan
+        assert any(len(ids) % 16 for ids in constant_prefixes(plan))
+        assert compute_prefixes(plan, backend) == bytes(loaded._artifact.kv)
+        backend.flush_cache()
+        result = loaded.run(question="Why?", backend=backend, seed=5)
+        backend.check()
+    with engine(model) as backend:
+        assert observed(result) == observed(ruled.run(question="Why?", backend=backend, seed=5))
+    assert result.usage.prologue_tokens < 16
+
+
 @pytest.mark.parametrize(
     ("number", "dtype", "what"), [(1, "float32", "other weights"), (0, "bfloat16", "another dtype")]
 )
