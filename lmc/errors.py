@@ -87,8 +87,8 @@ class ConstraintError(CompileError):
     """A regex, schema or grammar that is wrong, unsupported or too costly.
 
     `pointer` is the JSON pointer of the place in a schema ("" for all of it), None where there
-    is no schema. `position` is the place in a regex, as the number of characters before it, or
-    in a grammar, as (line, column) from 1; None where no single place is to blame.
+    is no schema. `position` is the place in a regex, as the number of characters before it (0
+    for all of it), or in a grammar, as (line, column) from 1; None where there is none.
     """
 
     pointer: str | None = None

@@ -9,6 +9,8 @@ the canonical tokens, and along random other tokens of the same bytes; all must 
     python tests/constraint_scoring.py optional        the optional part; `format`: its formats
     python tests/constraint_scoring.py bench           schemas of JSONSchemaBench
     python tests/constraint_scoring.py bench --part 3/8 --show
+    python tests/constraint_scoring.py regex           patterns of CPython's and Rust's tests
+    python tests/constraint_scoring.py written         patterns that people write in schemas
 
 The tokenizer is SmolLM2's; `--model oracle` takes another.
 """
@@ -18,44 +20,24 @@ import json
 import random
 import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pattern_scoring import BYTES, DATA, PATTERNS, pattern_figures, percentiles, score_pattern
 
 import lmc
 from lmc.backends import open_target
 
-DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 SUITE = DATA / "json_schema_test_suite" / "tests"
 BENCH = DATA / "jsonschemabench"
 DRAFT7 = "http://json-schema.org/draft-07/schema#"
 MAX_ORDERS = 2_000
 """Places that the search for another order of properties looks at."""
-
-
-class Bytes:
-    """A tokenizer whose tokens are the bytes."""
-
-    fingerprint = "one token per byte"
-    vocab_size = 257
-    eos_ids = frozenset([256])
-    start_ids = ()
-    empty_context_id = 256
-    growth = 1
-
-    def encode(self, text: str, *, first: bool = False) -> list[int]:
-        return list(text.encode())
-
-    def token_bytes(self) -> Sequence[bytes | None]:
-        return [*(bytes([i]) for i in range(256)), None]
-
-
-BYTES = Bytes()
 
 
 @dataclass
@@ -266,7 +248,6 @@ COLLECTIONS = {
 def figures(verdicts: Sequence[Verdict]) -> str:
     """Return the figures of a collection."""
     compiled = sorted(v.seconds for v in verdicts if v.refusal is None)
-    at = lambda share: 1000 * compiled[min(len(compiled) - 1, int(share * len(compiled)))]  # noqa: E731
     return (
         f"{len(verdicts)} schemas: {len(compiled)} compiled, "
         f"{sum(v.is_right for v in verdicts)} right; tests: "
@@ -274,7 +255,7 @@ def figures(verdicts: Sequence[Verdict]) -> str:
         f"{sum(len(v.missed) for v in verdicts)} valid refused, "
         f"{sum(len(v.orders) for v in verdicts)} more for their order, "
         f"{sum(len(v.broken) for v in verdicts)} broken; "
-        f"compile ms p50 {at(0.5):.0f} p90 {at(0.9):.0f} p99 {at(0.99):.0f}"
+        f"compile ms {percentiles(compiled)}"
     )
 
 
@@ -291,15 +272,37 @@ def _shown(verdict: Verdict) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("collection", choices=COLLECTIONS)
-    parser.add_argument("--model", default="smollm2")
-    parser.add_argument("--part", default="1/1", help="K/N: the K-th of every N schemas")
-    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("collection", choices=[*COLLECTIONS, *PATTERNS])
+    parser.add_argument("--model", default="smollm2", help="whose tokenizer; or bytes")
+    parser.add_argument("--part", default="1/1", help="K/N: the K-th of every N")
+    parser.add_argument("--splits", type=int, default=1, help="random tokenizations of a text")
     parser.add_argument("--show", action="store_true", help="show what is not right")
     given = parser.parse_args()
     number, count = map(int, given.part.split("/"))
+    part = slice(number - 1, None, count)
+    run = run_patterns if given.collection in PATTERNS else run_schemas
+    sys.exit(run(given, part))
+
+
+def run_patterns(given: argparse.Namespace, part: slice) -> bool:
+    """Score patterns; returns whether something is wrong."""
+    warnings.simplefilter("ignore", FutureWarning)  # what looks like a set of sets
+    items = list(PATTERNS[given.collection]().items())[part]
+    verdicts = [score_pattern(pattern, texts) for pattern, texts in items]
+    if given.show:
+        for verdict in verdicts:
+            if verdict.refusal is not None:
+                print(f"{verdict.refusal.message} [{verdict.refusal.position}]: {verdict.pattern}")
+            for text in verdict.wrong:
+                print(f"wrong: {verdict.pattern!r} on {text!r}")
+    print(pattern_figures(verdicts))
+    return any(verdict.wrong for verdict in verdicts)
+
+
+def run_schemas(given: argparse.Namespace, part: slice) -> bool:
+    """Score schemas; returns whether something is wrong."""
     tokenizer = BYTES if given.model == "bytes" else open_target(given.model).tokenizer
-    groups = COLLECTIONS[given.collection]()[number - 1 :: count]
+    groups = COLLECTIONS[given.collection]()[part]
     verdicts = [score(group, tokenizer, splits=given.splits) for group in groups]
     if given.show:
         for verdict in verdicts:
@@ -309,7 +312,7 @@ def main() -> None:
         for reason, times in reasons.most_common():
             print(f"{times:5} {reason[:120]}")
     print(figures(verdicts))
-    sys.exit(any(v.wrong or v.broken for v in verdicts))
+    return any(v.wrong or v.broken for v in verdicts)
 
 
 if __name__ == "__main__":

@@ -43,9 +43,18 @@ def compile_regex(
 
     Raises:
         ConstraintError: the pattern is not valid, matches nothing, holds a construct that
-            no finite automaton can follow (named with its position), or is too costly.
+            no finite automaton can follow, or is too costly; `.position` is the place.
     """
     budget = Budget(max_states=max_states, max_seconds=max_seconds)
+    try:
+        return _compile(pattern, search, after, budget)
+    except ConstraintError as error:
+        if error.position is None:
+            error.position = 0  # no single place is to blame: all of it
+        raise
+
+
+def _compile(pattern: str, search: bool, after: int, budget: Budget) -> ByteDfa:
     node, positions = parse(pattern)
     try:
         node = resolve_atomic(node, positions, budget)

@@ -21,7 +21,8 @@ from lmc.ir.automata.charset import (
     fold_case,
 )
 from lmc.ir.automata.positions import Positions, scan
-from lmc.ir.automata.syntax import Ahead, Alt, Atomic, Behind, Chars, Node, Repeat, Seq
+from lmc.ir.automata.references import resolve_references
+from lmc.ir.automata.syntax import Ahead, Alt, Atomic, Behind, Chars, Group, Node, Ref, Repeat, Seq
 
 MAX_NESTING = 100
 MAX_LENGTH = 200_000
@@ -55,7 +56,8 @@ def parse(pattern: str) -> tuple[Node, Positions]:
         raise _too_deep()
     try:
         tree = parser.parse(pattern)
-        return _Converter(positions).sequence(tree, tree.state.flags), positions
+        node = _Converter(positions).sequence(tree, tree.state.flags)
+        return resolve_references(node, positions), positions
     except re.error as error:
         raise _invalid(pattern, error) from None
     except (OverflowError, FutureWarning, DeprecationWarning) as error:
@@ -86,6 +88,7 @@ class _Converter:
     def __init__(self, positions: Positions) -> None:
         self.positions = positions
         self.atomics = 0
+        self.references = 0
 
     def sequence(self, tree: Any, flags: int) -> Node:
         parts: list[Node] = []
@@ -104,8 +107,13 @@ class _Converter:
         if code is op.BRANCH:
             return Alt(tuple(self.sequence(option, flags) for option in argument[1]))
         if code is op.SUBPATTERN:
-            _, added, removed, body = argument
-            return self.sequence(body, _combine(flags, added, removed))
+            number, added, removed, body = argument
+            node = self.sequence(body, _combine(flags, added, removed))
+            refers = number is not None and "back-reference" in self.positions.by_kind
+            return Group(node, number) if refers else node
+        if code is op.GROUPREF:
+            self.references += 1
+            return Ref(argument, self.references - 1, flags)
         if code in (op.MAX_REPEAT, op.MIN_REPEAT, op.POSSESSIVE_REPEAT):
             return self._repeat(code, argument, flags)
         return self._group(code, argument, flags)
@@ -123,12 +131,11 @@ class _Converter:
             direction, body = argument
             side = Ahead if direction > 0 else Behind
             return side(self.sequence(body, flags), code is op.ASSERT_NOT)
-        kinds = {op.GROUPREF: "back-reference", op.GROUPREF_EXISTS: "conditional"}
-        kind = kinds.get(code, str(code))
+        kind = "conditional" if code is op.GROUPREF_EXISTS else str(code)
         at = self.positions.find(kind)
         raise ConstraintError(
             f"regex has a {kind} at position {at}, which no finite automaton can follow",
-            hint="write the repeated or conditional part out",
+            hint="write the conditional part out",
             position=at,
         )
 

@@ -1,7 +1,8 @@
 """The abstract syntax of regular expressions that the automaton is built from.
 
-Everything that Python's parser knows is lowered to these seven nodes: anchors and word
-boundaries become look-around, groups disappear, flags are resolved into the sets.
+Everything that Python's parser knows is lowered to these nodes: anchors and word boundaries
+become look-around, flags are resolved into the sets. Groups and references are gone once
+references are resolved.
 """
 
 from dataclasses import dataclass
@@ -70,7 +71,24 @@ class Atomic:
     ordinal: int
 
 
-Node = Chars | Seq | Alt | Repeat | Ahead | Behind | Atomic
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that is referred to."""
+
+    body: "Node"
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ref:
+    """The text of a group again, under flags; `ordinal` counts references in source order."""
+
+    number: int
+    ordinal: int
+    flags: int
+
+
+Node = Chars | Seq | Alt | Repeat | Ahead | Behind | Atomic | Group | Ref
 
 EMPTY = Seq(())
 NOTHING = Chars(())

@@ -53,7 +53,7 @@ def _compile(source: str, is_search: bool, budget: Budget) -> TextSet:
 
 
 _FLAGS = re.compile(r"\(\?([ims]+)\)")
-_TOKEN = re.compile(r"\\[pP]\{[A-Za-z_=]+\}|\\c[A-Za-z]|\\.?|.", re.DOTALL)
+_TOKEN = re.compile(r"\\[pP]\{[A-Za-z_=]+\}|\\c[A-Za-z]|\\k<\w+>|\\.?|.", re.DOTALL)
 
 
 def _translate(source: str) -> str:
@@ -76,6 +76,8 @@ def _translate(source: str) -> str:
             _add_members(out, members, in_class, source[token.end() : token.end() + 2])
         elif word[:2] == r"\c" and len(word) == 3:
             out.append(f"\\x{ord(word[2]) % 32:02x}")
+        elif word[:2] == r"\k" and len(word) > 2:
+            out.append(f"(?P={word[3:-1]})")
         elif word[:2] in (r"\p", r"\P", r"\c", r"\k"):
             raise ConstraintError(
                 f"regex has {word!r} at position {at}, which is not supported",

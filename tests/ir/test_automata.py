@@ -76,9 +76,9 @@ def test_search_meaning(pattern: str, text: str, found: bool) -> None:
 @pytest.mark.parametrize(
     ("pattern", "construct", "position"),
     [
-        (r"(a)\1", "back-reference", 3),
-        (r"[\1](a)b(?P<q>c)(?P=q)", "back-reference", 16),
-        (r"(?#\1)\101(a)\1", "back-reference", 13),
+        (r"(.)\1", "back-reference", 3),
+        (r"[\1](a)b(?P<q>.)(?P=q)", "back-reference", 16),
+        (r"(?#\1)\101(.)\1", "back-reference", 13),
         (r"(a)?(?(1)b|c)", "conditional", 4),
         (r"b(?>a*b?)c", "atomic", 1),
         (r"(?>a)(?:a|b?)*+c", "atomic", 13),

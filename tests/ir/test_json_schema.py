@@ -141,7 +141,7 @@ REFUSALS = [
     ({"type": "objekt"}, "/type"),
     ({"properties": {"a": "bar"}}, "/properties/a"),
     ({"properties": {"a/b": {"type": "string", "pattern": "(("}}}, "/properties/a~1b/pattern"),
-    ({"properties": {"a": {"pattern": r"(a)\1"}}}, "/properties/a/pattern"),
+    ({"properties": {"a": {"pattern": r"(.)\1"}}}, "/properties/a/pattern"),
     ({"properties": {"a": {"$ref": "other.json"}}}, "/properties/a/$ref"),
     ({"$ref": "#/$defs/A"}, "/$ref"),
     ({"$ref": "#"}, ""),

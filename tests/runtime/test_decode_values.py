@@ -144,7 +144,7 @@ def test_more_likeliest_tokens_than_the_model_has(fakes):
 def test_a_wrong_stop_pattern_fails_its_call_only(fakes):
     with fakes.make_engine() as engine:
         waiter = fakes.Waiter()
-        engine.submit_gen(fakes.gen(PROMPT, stop_regex=(r"(a)\1",)), waiter)
+        engine.submit_gen(fakes.gen(PROMPT, stop_regex=(r"(.)\1",)), waiter)
         assert "back-reference" in str(waiter.outcome())
         assert fakes.run_all(engine, [fakes.gen(PROMPT)])[0].token_ids
         engine.check()

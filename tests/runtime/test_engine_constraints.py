@@ -105,7 +105,7 @@ def test_a_wrong_constraint_ends_its_own_call_only(fakes):
         waiters = [fakes.Waiter() for _ in range(3)]
         engine.submit_gen(fakes.gen(PROMPT, constraint=regex("(((")), waiters[0])
         engine.submit_gen(fakes.gen(PROMPT), waiters[1])
-        engine.submit_gen(fakes.gen(PROMPT, constraint=regex("(a)\\1")), waiters[2])
+        engine.submit_gen(fakes.gen(PROMPT, constraint=regex("(.)\\1")), waiters[2])
         assert isinstance(waiters[0].outcome(), ConstraintError)
         assert isinstance(waiters[2].outcome(), ConstraintError)
         assert waiters[1].result().usage.output_tokens > 0
