@@ -188,10 +188,11 @@ class ConstraintMatcher:
     allowed exactly where `can_end()`.
     """
 
-    __slots__ = ("_matcher",)
+    __slots__ = ("_accepted", "_matcher")
 
-    def __init__(self, matcher: "Matcher") -> None:
+    def __init__(self, matcher: "Matcher", accepted: Iterable[int] = ()) -> None:
         self._matcher = matcher
+        self._accepted = list(accepted)
 
     def accept_token(self, token_id: int) -> bool:
         """Go on by one token; False, and nothing has changed, where it is not allowed."""
@@ -199,6 +200,7 @@ class ConstraintMatcher:
             self._matcher.accept_token(int(token_id))
         except TokenRefused:
             return False
+        self._accepted.append(int(token_id))
         return True
 
     def fill_bitmask(self, row: Any) -> None:
@@ -243,10 +245,19 @@ class ConstraintMatcher:
             EngineError: fewer have been accepted.
         """
         self._matcher.rollback(count)
+        del self._accepted[len(self._accepted) - count :]
 
     def fork(self) -> "ConstraintMatcher":
         """Return an independent matcher at the same place."""
-        return ConstraintMatcher(self._matcher.fork())
+        return ConstraintMatcher(self._matcher.fork(), self._accepted)
+
+    def forced_token_ids(self) -> list[int]:
+        """Return the ids of the text that must come next; none where nothing is certain.
+
+        They are those that the tokenizer writes after the tokens accepted; a last token that
+        what follows might change is not among them.
+        """
+        return list(self._matcher.forced_ids(self._accepted))
 
 
 def _words(row: Any) -> "Words":

@@ -84,6 +84,25 @@ def test_a_refused_token_changes_nothing() -> None:
         other.rollback(1)
 
 
+def test_forced_ids_are_what_the_tokenizer_writes() -> None:
+    limit = lmc.Constraint.regex('\\{"name": "[a-z]{3}", "city": "[a-z]+"\\}').compile("oracle")
+    matcher = limit.matcher()
+    text = '{"name": "abc", "city": "xy"}'
+    canonical = limit.encode(text)
+    forced, done = 0, 0
+    while done < len(canonical):
+        run = matcher.forced_token_ids()
+        assert run == canonical[done : done + len(run)]
+        assert matcher.fork().forced_token_ids() == run
+        forced += len(run)
+        for token_id in run or canonical[done : done + 1]:
+            assert matcher.accept_token(token_id)
+            done += 1
+    assert forced >= 5
+    matcher.rollback(done)
+    assert matcher.forced_token_ids() == canonical[: len(matcher.forced_token_ids())] != []
+
+
 def test_masks_go_into_what_is_given() -> None:
     torch = pytest.importorskip("torch")
     limit = lmc.Constraint.regex("[a-f]+").compile("oracle")
