@@ -7,7 +7,7 @@ bytes of UTF-8, base 16 for `\\uXXXX`; blocks that look alike are one node.
 from collections import OrderedDict
 
 from lmc.ir.automata.budget import Budget
-from lmc.ir.json_schema.graph import Edge, Template
+from lmc.ir.automata.graph import Edge, Template
 from lmc.ir.json_schema.textset import TextSet
 
 Pieces = tuple[tuple[int, int, int], ...]

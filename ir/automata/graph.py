@@ -1,20 +1,25 @@
-"""A nondeterministic automaton over bytes under construction, and its way to a minimal one."""
+"""A nondeterministic automaton over bytes under construction, and its way to a minimal one.
+
+Letters above 255 may stand for something else than bytes (see `lmc.ir.grammar.network`).
+"""
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
-from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.determinise import DEAD, CharDfa
 from lmc.ir.automata.dfa import ByteDfa
-from lmc.ir.automata.minimise import minimise
+from lmc.ir.automata.minimise import MatchesNothingError, minimise
 
 Edge = tuple[int, int, int]
-"""First byte, last byte, node."""
+"""First letter, last letter, node."""
 NODES_PER_STATE = 2
+BYTES = 256
 
 
 class Graph:
@@ -94,32 +99,49 @@ class Template:
         return cls(edges, np.flatnonzero(dfa.accepting).tolist())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LetterDfa:
+    """A minimal automaton over letters: next states by [state, class], classes by letter."""
+
+    rows: NDArray[np.int32]
+    classes: NDArray[np.int64]
+    accepting: NDArray[np.bool_]
+
+
 def to_dfa(graph: Graph, start: int, end: int, budget: Budget) -> ByteDfa | None:
     """Return the minimal automaton of the texts from `start` to `end`; None if there is none.
 
     Raises:
         ConstraintError: it has too many states, or takes too long.
     """
+    found = to_letter_dfa(graph, start, end, budget)
+    if found is None:
+        return None
+    return ByteDfa(found.rows, found.classes.astype(np.uint8), found.accepting)
+
+
+def to_letter_dfa(
+    graph: Graph, start: int, end: int, budget: Budget, letters: int = BYTES
+) -> LetterDfa | None:
+    """Do the same for a graph over `letters` letters; equal languages give equal automata."""
     subsets = _Subsets(graph, end, budget)
     subsets.run(start)
-    rows, classes = subsets.table()
+    rows, classes = subsets.table(letters)
     accepting = np.array([end in nodes for nodes in subsets.pending], dtype=bool)
     if not accepting.any():
         return None
-    columns, letters = np.unique(rows, axis=1, return_inverse=True)
+    columns, joined = np.unique(rows, axis=1, return_inverse=True)
     try:
         dfa = minimise(CharDfa(np.ascontiguousarray(columns), accepting), budget)
-    except ConstraintError as error:
-        if "matches no text" in error.message:
-            return None
-        raise
+    except MatchesNothingError:
+        return None
     columns, merged = np.unique(dfa.rows, axis=1, return_inverse=True)
-    # Letters are numbered by their first byte, so that equal languages give equal tables.
-    of_byte = merged.reshape(-1)[letters.reshape(-1)[classes]]
-    order = list(dict.fromkeys(of_byte.tolist()))
-    number = np.zeros(len(columns[0]), dtype=np.uint8)
-    number[order] = np.arange(len(order), dtype=np.uint8)
-    return ByteDfa(np.ascontiguousarray(columns[:, order]), number[of_byte], dfa.accepting)
+    # Classes are numbered by their first letter, so that equal languages give equal tables.
+    of_letter = merged.reshape(-1)[joined.reshape(-1)[classes]]
+    order = list(dict.fromkeys(of_letter.tolist()))
+    number = np.zeros(len(columns[0]), dtype=np.int64)
+    number[order] = np.arange(len(order))
+    return LetterDfa(np.ascontiguousarray(columns[:, order]), number[of_letter], dfa.accepting)
 
 
 class _Subsets:
@@ -205,15 +227,15 @@ class _Subsets:
         self.budget.spend(len(found))
         return found
 
-    def table(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return next states by [state, span of bytes], and the span of each byte."""
+    def table(self, letters: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return next states by [state, span of letters], and the span of each letter."""
         count = len(self.pending)
         out = np.array(self.out, dtype=np.int64).reshape(-1, 4)
-        is_cut = np.zeros(257, dtype=bool)
+        is_cut = np.zeros(letters + 1, dtype=bool)
         is_cut[0] = True
         is_cut[out[:, 1]] = True
         is_cut[out[:, 2] + 1] = True
-        spans = np.cumsum(is_cut[:256]) - 1
+        spans = np.cumsum(is_cut[:-1]) - 1
         rows = np.full((count, int(spans[-1]) + 1), DEAD, dtype=np.int32)
         first, last = spans[out[:, 1]], spans[out[:, 2]]
         lengths = last - first + 1

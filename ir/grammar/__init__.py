@@ -1,0 +1,18 @@
+"""Context-free grammars: notation, networks of automata, and following them.
+
+Importing this package imports numpy; `lmc.ir` itself does not import it.
+"""
+
+from lmc.ir.grammar.compiler import CompiledGrammar, compile_grammar, compile_grammar_source
+from lmc.ir.grammar.machine import Machine, Reading
+from lmc.ir.grammar.network import Network, NetworkBuilder
+
+__all__ = [
+    "CompiledGrammar",
+    "Machine",
+    "Network",
+    "NetworkBuilder",
+    "Reading",
+    "compile_grammar",
+    "compile_grammar_source",
+]
