@@ -86,7 +86,7 @@ class _Lowering:
         if self.target is not None:
             self.check(op, self.target)
             if op.name == "lm.gen":
-                self.check_schema(op)
+                self.check_constraint(op)
         inputs = self.inputs(op, registers)
         blocks = tuple(self.nested(block, registers) for block in op.blocks)
         for value in op.results:
@@ -143,8 +143,8 @@ class _Lowering:
         return made
 
     @staticmethod
-    def check_schema(op: Op) -> None:
-        """Compile the schema of a generation, so that it is refused here and not in a run.
+    def check_constraint(op: Op) -> None:
+        """Compile the schema or grammar of a generation, so that it is refused here, not in a run.
 
         Raises:
             ConstraintError: it is wrong, unsupported or too costly; names the place in it.
@@ -152,12 +152,15 @@ class _Lowering:
         params = op.attributes["params"]
         assert isinstance(params, dict)
         limit = constraint_from(params)
-        if limit is None or limit.kind != "json_schema":
+        if limit is None or limit.kind == "regex":
             return
-        from lmc.ir.json_schema import compile_source  # imports numpy
+        # Both import numpy.
+        from lmc.ir.grammar import compile_grammar_source
+        from lmc.ir.json_schema import compile_source
 
+        compiling = compile_source if limit.kind == "json_schema" else compile_grammar_source
         try:
-            compile_source(limit.source)
+            compiling(limit.source)
         except ConstraintError as error:
             error.location = error.location or op.location
             raise

@@ -65,7 +65,7 @@ class SamplingParams:
 class Constraint:
     """What a generation's text must full-match, by kind and source text."""
 
-    kind: Literal["regex", "json_schema"]
+    kind: Literal["regex", "json_schema", "ebnf", "tags"]
     source: str
 
 

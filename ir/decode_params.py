@@ -15,7 +15,7 @@ from typing import Any
 
 from lmc.errors import UsageError
 from lmc.ir.calls import Constraint, SamplingParams
-from lmc.ir.expressions import GEN_PARAMS, RUN_NAMES
+from lmc.ir.expressions import CONSTRAINTS, GEN_PARAMS, RUN_NAMES
 from lmc.ir.target import Tokenizer
 from lmc.ir.types import Attr
 from lmc.ir.value_types import constraint_of, is_type
@@ -80,10 +80,12 @@ def check_together(given: Mapping[str, Any]) -> None:
             f"min_tokens must be at most max_tokens ({most}), not {least}",
             hint="raise max_tokens or lower min_tokens",
         )
-    if given.get("json_schema") is None:
-        return
-    if given.get("regex") is not None or given.get("type", "str") != "str":
-        raise UsageError("json_schema is given beside type or regex", hint="give one of them")
+    for kind in ("json_schema", "grammar"):
+        others = [key for key in ("regex", "json_schema", "grammar") if key != kind]
+        is_alone = all(given.get(key) is None for key in others)
+        if given.get(kind) is not None and not (is_alone and given.get("type", "str") == "str"):
+            beside = "type or regex" if kind == "json_schema" else "type, regex or json_schema"
+            raise UsageError(f"{kind} is given beside {beside}", hint="give one of them")
 
 
 def merge_params(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,7 +98,7 @@ def merge_params(own: Mapping[str, Any], defaults: Mapping[str, Any]) -> dict[st
         UsageError: a value is wrong.
     """
     mine = check_params(own)
-    check_together({key: mine[key] for key in _CONSTRAINTS if key in mine})
+    check_together({key: mine[key] for key in CONSTRAINTS if key in mine})
     merged = check_params(defaults) | mine
     most = merged.get("max_tokens", SamplingParams().max_tokens)
     if "min_tokens" in mine:
@@ -114,6 +116,9 @@ def constraint_from(merged: Mapping[str, Any]) -> Constraint | None:
     for kind in ("regex", "json_schema"):
         if isinstance(merged.get(kind), str):
             return Constraint(kind, merged[kind])
+    grammar = merged.get("grammar")
+    if isinstance(grammar, str):
+        return Constraint("ebnf", grammar)
     return constraint_of(merged.get("type", "str"))
 
 
@@ -324,9 +329,9 @@ RULES: dict[str, Rule] = {
     "regex": Rule("a str", _text),
     "json_schema": Rule("a dict, or JSON text of one", _schema),
     "constraint_mode": Rule("'canonical' or 'mask'", _constraint_mode),
+    "grammar": Rule("a str", _text),
     "type": Rule("int, float, bool, str or the text of a type", _type),
 }
 """The rule of every parameter."""
 
-_CONSTRAINTS = ("regex", "json_schema", "type")
 _SAMPLING = tuple(key for key in RULES if key in SamplingParams.__dataclass_fields__)

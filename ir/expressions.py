@@ -24,16 +24,19 @@ GEN_PARAMS = (
     "max_tokens", "min_tokens", "n", "stop", "stop_token_ids", "temperature", "top_p", "top_k",
     "min_p", "ignore_eos", "return_logprob", "stop_regex", "frequency_penalty",
     "presence_penalty", "repetition_penalty", "logit_bias", "seed", "top_logprobs_num",
-    "logprob_start_len", "return_text_in_logprobs", "regex", "json_schema", "type",
+    "logprob_start_len", "return_text_in_logprobs", "regex", "json_schema", "grammar", "type",
     "constraint_mode",
 )  # fmt: skip
 """Decode parameters of `gen`, in the order in which dynamic ones become operands."""
+
+CONSTRAINTS = ("regex", "json_schema", "grammar", "type")
+"""Those that say what the text must be."""
 
 RUN_NAMES = {"max_new_tokens": "max_tokens"}
 """Other names that a run takes for parameters, as the reference frontend's `run` does."""
 
 RUN_PARAMS = (
-    *(key for key in GEN_PARAMS if key not in ("seed", "regex", "json_schema", "type")),
+    *(key for key in GEN_PARAMS if key not in ("seed", *CONSTRAINTS)),
     *RUN_NAMES,
 )
 """Those that a run may set for all generations that do not set their own."""

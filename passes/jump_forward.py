@@ -8,12 +8,10 @@ from lmc.errors import ConstraintError, UsageError
 from lmc.ir.calls import Constraint
 from lmc.ir.core import Module, Op
 from lmc.ir.decode_params import check_params, check_together, constraint_from
+from lmc.ir.expressions import CONSTRAINTS
 from lmc.ir.skeleton import shown_skeleton
 from lmc.ir.types import Attr
 from lmc.passes.base import Level, Pass, Remarks
-
-LIMITS = ("json_schema", "regex", "type")
-"""Decode parameters that constrain a text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +40,7 @@ class JumpForwardPass(Pass):
     def _note(self, op: Op, remarks: Remarks) -> bool:
         params, dynamic = op.attributes["params"], op.attributes["dynamic"]
         assert isinstance(dynamic, list)
-        if any(name in dynamic for name in LIMITS):
+        if any(name in dynamic for name in CONSTRAINTS):
             remarks.missed("the constraint is known only when the program runs", op)
             return False
         try:
@@ -68,7 +66,7 @@ class JumpForwardPass(Pass):
 
 def _limits(params: Attr) -> dict[str, Attr]:
     assert isinstance(params, dict)
-    return {key: params[key] for key in LIMITS if key in params}
+    return {key: params[key] for key in CONSTRAINTS if key in params}
 
 
 def _fresh(skeleton: tuple[Attr, ...]) -> list[Attr]:
@@ -83,6 +81,8 @@ def _skeleton(limit: Constraint, max_states: int) -> tuple[Attr, ...] | str:
     from lmc.ir.automata.skeleton import skeleton_of
     from lmc.ir.json_schema import compile_source
 
+    if limit.kind not in ("regex", "json_schema"):
+        return "the constraint is a grammar, which no single automaton follows"
     try:
         if limit.kind == "regex":
             dfa = compile_regex(limit.source, max_states=max_states)

@@ -17,7 +17,8 @@ from lmc.ir.media import MARK, MediaToken
 from lmc.ir.target import OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.runtime.constraint import ConstraintCache
 from lmc.runtime.exactness import Exactness
-from lmc.runtime.oracle_text import Draw, random_ids, random_match
+from lmc.runtime.oracle_grammar import random_answer
+from lmc.runtime.oracle_text import Draw, random_ids
 from lmc.runtime.oracle_walk import Walk
 from lmc.runtime.reference_names import ServerNames
 
@@ -148,7 +149,7 @@ class Oracle(ServerNames):
         if answer is not None:
             walk.follow(tokenizer.encode(answer), is_scripted=True)
         elif constraint is not None:
-            walk.follow(tokenizer.encode(random_match(constraint.dfa, draw)))
+            walk.follow(random_answer(tokenizer, constraint, draw))
         else:
             walk.follow(random_ids(tokenizer, draw, call.params))
         return walk

@@ -93,13 +93,13 @@ def random_match(dfa: ByteDfa, draw: Draw) -> str:
         if len(made) >= wanted_len:
             nearest = min(to_end[dfa.step(state, bytes([b]))] for b in options)
             options = bytes(b for b in options if to_end[dfa.step(state, bytes([b]))] == nearest)
-        byte = _choose_byte(options, draw)
+        byte = choose_byte(options, draw)
         state = dfa.step(state, bytes([byte]))
         assert state != DEAD, "only allowed bytes are walked"
         made.append(byte)
 
 
-def _choose_byte(options: bytes, draw: Draw) -> int:
+def choose_byte(options: bytes, draw: Draw) -> int:
     """Return one of the bytes; printable ones before others, letters before digits."""
     groups = []
     for weight, members in KINDS:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from lmc.errors import EngineError, UsageError
 from lmc.ir.calls import CallUsage, FinishReason, GenCall, GenResult, TextPiece
 from lmc.ir.target import OnText, Tokenizer
-from lmc.runtime.constraint import RegexConstraint, RegexMatcher
+from lmc.runtime.constraint import Compiled, Matcher
 from lmc.runtime.oracle_logprobs import invented_logprobs
 from lmc.runtime.oracle_text import Draw
 from lmc.runtime.text_stream import TextStream
@@ -26,14 +26,14 @@ class Walk:
         self,
         tokenizer: Tokenizer,
         call: GenCall,
-        constraint: RegexConstraint | None,
+        constraint: Compiled | None,
         draw: Draw,
         on_text: OnText | None,
     ) -> None:
         self._tokenizer = tokenizer
         self._call = call
         self._constraint = constraint
-        self._matcher = constraint.matcher() if constraint is not None else None
+        self._matcher: Matcher | None = None if constraint is None else constraint.matcher()
         self._draw = draw
         self._on_text = on_text
         self._output: list[int] = []
@@ -76,7 +76,7 @@ class Walk:
         return self._stream.is_ended or (matcher is not None and matcher.is_terminated())
 
     def _accept(
-        self, matcher: RegexMatcher, token_id: int, ids: Sequence[int], is_scripted: bool
+        self, matcher: Matcher, token_id: int, ids: Sequence[int], is_scripted: bool
     ) -> None:
         try:
             matcher.accept_token(token_id)
@@ -148,4 +148,4 @@ class Walk:
             return False
         if self._stream.kept_len == len(self._output):
             return self._matcher.can_end()
-        return self._constraint.dfa.matches(self._stream.text.encode())
+        return self._constraint.matches(self._stream.text.encode())

@@ -7,14 +7,25 @@ from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.compiler import compile_regex
 from lmc.ir.automata.graph import Template
-from lmc.ir.grammar.model import Alt, Grammar, Node, Pattern, Ref, Repeat, Seq, Word, refuse, references
+from lmc.ir.grammar.model import (
+    Alt,
+    Grammar,
+    Node,
+    Pattern,
+    Ref,
+    Repeat,
+    Seq,
+    Word,
+    references,
+    refuse,
+)
 from lmc.ir.grammar.network import Network, NetworkBuilder, strong_groups
 from lmc.ir.grammar.reader import read_grammar
 
 DEFAULT_MAX_STATES = 32_000
 DEFAULT_MAX_SECONDS = 5.0
 INLINED = (200, 0)
-"""Sizes up to which a rule is written out where it is used; the next is tried where that is too much."""
+"""Sizes up to which a rule is written out where it is used, one tried after another."""
 MAX_INLINED_DEPTH = 20
 KEPT = 16
 
@@ -181,7 +192,7 @@ class GrammarLowering:
     # Nodes to the graph.
 
     def _add(self, node: Node, start: int, end: int, in_terminal: bool) -> None:
-        """Lead from `start` to `end` by the texts of a node, and what is ignored after terminals."""
+        """Lead from `start` to `end` by a node's texts, with what is ignored after terminals."""
         if not in_terminal and self.grammar.ignored and self._is_terminal(node):
             after = self.graph.node()
             self.builder.call(after, self._skipped, end)

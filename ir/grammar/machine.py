@@ -18,7 +18,7 @@ from lmc.ir.grammar.network import Network
 MAX_READINGS = 50_000
 """Readings kept; beyond it all are forgotten but those in use."""
 
-MAX_PLACES = 4_000
+MAX_PLACES = 20_000
 """The most places of one reading: what grammars with very many meanings come to."""
 
 

@@ -1,8 +1,8 @@
 """Grammar text to rules: lark's notation and the common EBNF (`rule ::= "a" | b+`).
 
 The texts of a grammar are those that its rules derive, character by character: a terminal is
-whatever its pattern matches as a whole, however much longer another match might be, and look-around in
-it sees the terminal alone. Names of trees, priorities and `?`, `!`, `_` change no text.
+whatever its pattern matches as a whole, though a longer match might be there, and look-around
+in it sees the terminal alone. Names of trees, priorities and `?`, `!`, `_` change no text.
 """
 
 import re
@@ -121,7 +121,9 @@ class _Reader:
             raise refuse(self.word.position, "templates are not supported", "write the rule out")
         if self.word.kind == "=":
             raise refuse(
-                self.word.position, "'=' does not define a rule", "write 'name: ...' or 'name ::= ...'"
+                self.word.position,
+                "'=' does not define a rule",
+                "write 'name: ...' or 'name ::= ...'",
             )
         if self.lark and self.take("."):
             self.take("-")
@@ -146,9 +148,7 @@ class _Reader:
             self._import()
         else:
             known = "%ignore and %import of common terminals" if self.lark else "none"
-            raise refuse(
-                word.position, f"{word.text!r} is not supported", f"supported: {known}"
-            )
+            raise refuse(word.position, f"{word.text!r} is not supported", f"supported: {known}")
 
     def _import(self) -> None:
         source = self.need("name")
@@ -280,15 +280,8 @@ class _Reader:
                 return item
 
     def _marks_rule(self) -> bool:
-        at = self.at
-        while self.words[at].kind in ("?", "!"):
-            at += 1
-        if self.words[at].kind != "name":
-            return False
-        kept, self.at = self.at, at
-        found = self._begins_rule()
-        self.at = kept
-        return found
+        """Return whether a `?` or `!` begins a line, and so belongs to the rule there."""
+        return self.word.position[0] > self.words[self.at - 1].position[0]
 
     def _counted(self, item: Node, position: Position, mark: str, close: str | None) -> Node:
         number = self.take("number")
@@ -308,4 +301,3 @@ class _Reader:
         if max(low, high or 0) > MAX_COUNT:
             raise refuse(position, f"a count is above {MAX_COUNT}", "use a smaller one")
         return Repeat(item, low, high)
-

@@ -25,9 +25,9 @@ _ESCAPE = re.compile(r"\\(x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", r
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One word: `kind` is "name", "number", "string", "regex", "class", "directive", "end" or the mark.
+    """One word: a name, number, string, regex, class, directive, mark, or the end.
 
-    `flags` are the letters behind a string or a regex.
+    `kind` says which; that of a mark is the mark. `flags` are letters behind a string or regex.
     """
 
     kind: str
@@ -113,9 +113,7 @@ def unescape(text: str, position: Position) -> str:
         if code in _ESCAPES:
             return _ESCAPES[code]
         if code.isalnum():
-            raise refuse(
-                position, f"escape '\\{code}' is not known", r"write \\ for a backslash"
-            )
+            raise refuse(position, f"escape '\\{code}' is not known", r"write \\ for a backslash")
         return code
 
     return _ESCAPE.sub(one, text)

@@ -8,8 +8,8 @@ from functools import lru_cache
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.dfa import ByteDfa
-from lmc.ir.json_schema.document import Document, canonical, parse
 from lmc.ir.automata.graph import to_dfa
+from lmc.ir.json_schema.document import Document, canonical, parse
 from lmc.ir.json_schema.lowering import Limits, Lowering
 from lmc.ir.json_schema.reader import Reader
 

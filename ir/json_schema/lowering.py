@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
+from lmc.ir.automata.graph import Graph, Template, to_dfa
 from lmc.ir.json_schema import numbers as num
 from lmc.ir.json_schema import patterns
 from lmc.ir.json_schema import textset as txt
-from lmc.ir.automata.graph import Graph, Template, to_dfa
 from lmc.ir.json_schema.numbers import NumberSet
 from lmc.ir.json_schema.reader import Reader
 from lmc.ir.json_schema.shapes import Conj

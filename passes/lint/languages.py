@@ -66,6 +66,8 @@ class Languages:
         from lmc.ir.automata import compile_regex
         from lmc.ir.json_schema import compile_source
 
+        if constraint.kind not in ("regex", "json_schema"):
+            return None
         try:
             if constraint.kind == "regex":
                 return compile_regex(

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
 from lmc.ir.core import Op
+from lmc.ir.expressions import CONSTRAINTS
 from lmc.ir.value_types import constraint_of, label
 from lmc.passes.lint.context import Context
 from lmc.passes.lint.finding import (
@@ -45,7 +46,7 @@ def constraint_text(params: Mapping[str, object]) -> str:
 
 def constraint_argument(params: Mapping[str, object]) -> str:
     """Return the parameter that a generation's constraint comes from."""
-    return next((name for name in ("regex", "json_schema") if name in params), "type")
+    return next((name for name in CONSTRAINTS if name in params), "type")
 
 
 def low_limits(context: Context) -> Iterator[Finding]:
@@ -65,7 +66,7 @@ def low_limits(context: Context) -> Iterator[Finding]:
 
 
 def _is_late(op: Op, context: Context) -> bool:
-    late = ("max_tokens", "regex", "json_schema", "type")
+    late = ("max_tokens", *CONSTRAINTS)
     return any(context.is_dynamic(op, name) for name in late)
 
 

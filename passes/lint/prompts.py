@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lmc.ir.core import Op, Value
+from lmc.ir.expressions import CONSTRAINTS
 from lmc.passes.lint.context import CALLS, Context
 from lmc.passes.lint.finding import (
     CONTROL_TEXT,
@@ -28,7 +29,7 @@ def trailing_blanks(context: Context) -> Iterator[Finding]:
     for op in context.calls("lm.gen"):
         if context.shared.languages.constraint(context.params(op)) is not None:
             continue
-        if any(context.is_dynamic(op, key) for key in ("regex", "json_schema", "type")):
+        if any(context.is_dynamic(op, key) for key in CONSTRAINTS):
             continue
         if context.param(op, "max_tokens") == 0:
             continue

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from lmc.ir.core import Op, Value
+from lmc.ir.expressions import CONSTRAINTS
 from lmc.passes.lint.context import Context
 from lmc.passes.lint.finding import IMPOSSIBLE_COMPARISON, WRONG_VALUE_TYPE, Finding, found
 from lmc.passes.lint.origins import (
@@ -99,7 +100,7 @@ def _outside(origin: Origin, other: str, context: Context) -> str | None:
     for call in origin.calls:
         if call.name != "lm.gen":
             return None
-        if any(context.is_dynamic(call, key) for key in ("regex", "json_schema", "type")):
+        if any(context.is_dynamic(call, key) for key in CONSTRAINTS):
             return None
         constraint = context.shared.languages.constraint(context.params(call))
         dfa = context.shared.languages.automaton_or_none(constraint) if constraint else None

@@ -4,8 +4,18 @@
 which makes matchers.
 """
 
-from lmc.runtime.constraint.cache import ConstraintCache
+from lmc.runtime.constraint.cache import Compiled, ConstraintCache
+from lmc.runtime.constraint.grammar import GrammarConstraint, GrammarMatcher
 from lmc.runtime.constraint.matcher import Matcher, Words
 from lmc.runtime.constraint.regex import RegexConstraint, RegexMatcher
 
-__all__ = ["ConstraintCache", "Matcher", "RegexConstraint", "RegexMatcher", "Words"]
+__all__ = [
+    "Compiled",
+    "ConstraintCache",
+    "GrammarConstraint",
+    "GrammarMatcher",
+    "Matcher",
+    "RegexConstraint",
+    "RegexMatcher",
+    "Words",
+]

@@ -6,10 +6,13 @@ from concurrent.futures import Future
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
+from lmc.ir.grammar import compile_grammar_source
 from lmc.ir.json_schema import compile_source
 from lmc.ir.target import Tokenizer
+from lmc.runtime.constraint.grammar import GrammarConstraint
 from lmc.runtime.constraint.regex import RegexConstraint
 
+Compiled = RegexConstraint | GrammarConstraint
 DEFAULT_MAX_BYTES = 256 * 2**20
 _REFUSAL_BYTES = 1024
 
@@ -29,13 +32,13 @@ class ConstraintCache:
         self.tokenizer = tokenizer
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
-        self._entries: OrderedDict[Constraint, Future[RegexConstraint]] = OrderedDict()
+        self._entries: OrderedDict[Constraint, Future[Compiled]] = OrderedDict()
 
     def __len__(self) -> int:
         """The number of constraints kept, refusals and running compilations included."""
         return len(self._entries)
 
-    def get(self, constraint: Constraint) -> RegexConstraint:
+    def get(self, constraint: Constraint) -> Compiled:
         """Return the compiled constraint, compiling it if need be.
 
         Raises:
@@ -54,7 +57,7 @@ class ConstraintCache:
             raise error.again()
         return entry.result()
 
-    def _compile(self, constraint: Constraint, entry: "Future[RegexConstraint]") -> None:
+    def _compile(self, constraint: Constraint, entry: "Future[Compiled]") -> None:
         try:
             entry.set_result(self._build(constraint))
         except ConstraintError as error:
@@ -67,15 +70,17 @@ class ConstraintCache:
         with self._lock:
             self._evict()
 
-    def _build(self, constraint: Constraint) -> RegexConstraint:
+    def _build(self, constraint: Constraint) -> Compiled:
         match constraint.kind:
             case "regex":
                 return RegexConstraint.compile(constraint.source, self.tokenizer)
             case "json_schema":
                 return RegexConstraint(compile_source(constraint.source), self.tokenizer)
+            case "ebnf":
+                return GrammarConstraint(compile_grammar_source(constraint.source), self.tokenizer)
         raise ConstraintError(
             f"constraint of unknown kind {constraint.kind!r}",
-            hint="write it as a regex or a JSON schema",
+            hint="write it as a regex, a JSON schema or a grammar",
         )
 
     def _evict(self) -> None:
@@ -89,5 +94,5 @@ class ConstraintCache:
             del self._entries[key]
 
 
-def _size(entry: "Future[RegexConstraint]") -> int:
+def _size(entry: "Future[Compiled]") -> int:
     return _REFUSAL_BYTES if entry.exception() else entry.result().nbytes

@@ -9,11 +9,9 @@ what was found once is kept.
 import codecs
 from bisect import bisect_left
 from collections.abc import Sequence
+from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
-from lmc.ir.automata import DEAD, ByteDfa
+from lmc.ir.automata import DEAD
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.vocabulary import Vocabulary
 
@@ -24,6 +22,38 @@ _WINDOW = 24
 """Tokens before a run in which a cut is looked for; all are looked at where none is found."""
 
 Ids = tuple[int, ...]
+
+
+class Steps(Protocol):
+    """A deterministic automaton; its states are numbers or other hashable things."""
+
+    def is_forced(self, state: Any) -> bool:
+        """Return whether one byte only may come next, and no end."""
+        ...
+
+    def forced_bytes(self, state: Any) -> bytes:
+        """Return the bytes that must come next: as long as one byte only may, and no end."""
+        ...
+
+    def step(self, state: Any, data: bytes) -> Any:
+        """Return the state after some bytes, DEAD if they may not come."""
+        ...
+
+    def is_accepting(self, state: Any) -> bool:
+        """Return whether the text may end in `state`."""
+        ...
+
+    def allowed_bytes(self, state: Any) -> bytes:
+        """Return the bytes that may come next, ascending."""
+        ...
+
+
+class Safe(Protocol):
+    """Which states may be entered."""
+
+    def __getitem__(self, state: Any, /) -> Any:
+        """Return whether this one may be."""
+        ...
 
 
 class ForcedRuns:
@@ -38,8 +68,8 @@ class ForcedRuns:
 
     def __init__(
         self,
-        dfa: ByteDfa,
-        safe: NDArray[np.bool_] | None,
+        dfa: Steps,
+        safe: Safe | None,
         vocabulary: Vocabulary,
         tokenizer: Tokenizer,
     ) -> None:
@@ -47,11 +77,11 @@ class ForcedRuns:
         self._safe = safe
         self._vocabulary = vocabulary
         self._tokenizer = tokenizer
-        self._runs: dict[tuple[int, Ids], Ids] = {}
-        self._texts: dict[int, bytes] = {}
-        self._crossings: dict[tuple[int, bytes], bool] = {}
+        self._runs: dict[tuple[Any, Ids], Ids] = {}
+        self._texts: dict[Any, bytes] = {}
+        self._crossings: dict[tuple[Any, bytes], bool] = {}
 
-    def after(self, state: int, written: Sequence[int]) -> Ids:
+    def after(self, state: Any, written: Sequence[int]) -> Ids:
         """Return the ids that must come in `state` after the ids written; often none.
 
         Args:
@@ -101,7 +131,7 @@ class ForcedRuns:
             left -= len(piece)
         return ()
 
-    def _find(self, state: int, left: Ids, text: bytes) -> Ids:
+    def _find(self, state: Any, left: Ids, text: bytes) -> Ids:
         """Compute the ids that follow `left`; where no encoder wrote these, those of the text."""
         before = b"".join(self._vocabulary.token_bytes[i] or b"" for i in left)
         for ids, known in ((left, before), ((), b"")):
@@ -118,7 +148,7 @@ class ForcedRuns:
                 return self._allowed(state, found)
         return ()
 
-    def _allowed(self, state: int, ids: list[int]) -> Ids:
+    def _allowed(self, state: Any, ids: list[int]) -> Ids:
         """Return the first of some ids, as long as the vocabulary can go on behind them."""
         for count, token_id in enumerate(ids):
             state = self._dfa.step(state, self._vocabulary.token_bytes[token_id] or b"")
@@ -126,7 +156,7 @@ class ForcedRuns:
                 return tuple(ids[:count])
         return tuple(ids)
 
-    def _crosses(self, state: int, tail: bytes) -> bool:
+    def _crosses(self, state: Any, tail: bytes) -> bool:
         """Whether some token begins with `tail`, ends later and is allowed from `state` on."""
         key = (state, tail)
         found = self._crossings.get(key)
@@ -140,7 +170,7 @@ class ForcedRuns:
             found = self._crossings[key] = self._goes_on(state, tail, low)
         return found
 
-    def _goes_on(self, state: int, prefix: bytes, low: int) -> bool:
+    def _goes_on(self, state: Any, prefix: bytes, low: int) -> bool:
         """Whether a token from `low` on is `prefix` and bytes that may come in `state`."""
         pieces = self._vocabulary.sorted_pieces
         for byte in self._dfa.allowed_bytes(state):

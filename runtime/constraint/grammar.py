@@ -5,6 +5,7 @@ forking cost nothing.
 """
 
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from lmc.errors import ConstraintError, EngineError, TokenRefused
 from lmc.ir.automata import DEAD
 from lmc.ir.grammar import Machine, Network, Reading
 from lmc.ir.target import Tokenizer
+from lmc.runtime.constraint.forced import ForcedRuns
 from lmc.runtime.constraint.matcher import Words
 from lmc.runtime.constraint.regex import Mask
 from lmc.runtime.constraint.vocabulary import Vocabulary, vocabulary_of
@@ -42,6 +44,9 @@ class GrammarConstraint:
         network, safe = _spelled(network, self.vocabulary)
         self.machine = Machine(network)
         self._walker = Walker(self.machine, self.vocabulary, safe)
+        self._steps = _Steps(self.machine, self._walker)
+        runs_safe = None if safe is None else self._steps
+        self.runs = ForcedRuns(self._steps, runs_safe, self.vocabulary, tokenizer)
         self._lock = threading.Lock()
         self._masks: dict[Reading, Mask] = {}
         self._shared: dict[bytes, Mask] = {}
@@ -111,6 +116,44 @@ class GrammarConstraint:
         return after
 
 
+class _Steps:
+    """A machine as `ForcedRuns` asks for it: readings are its states."""
+
+    def __init__(self, machine: Machine, walker: Walker) -> None:
+        self._machine = machine
+        self._walker = walker
+
+    def is_forced(self, state: Reading) -> bool:
+        return not state.may_end and self._only(state) is not None
+
+    def forced_bytes(self, state: Reading) -> bytes:
+        made = bytearray()
+        while not state.may_end and (byte := self._only(state)) is not None:
+            made += byte
+            after = self._machine.read(state, byte)
+            assert after is not None, "the byte is allowed"
+            state = after
+        return bytes(made)
+
+    def step(self, state: Reading, data: bytes) -> Reading | int:
+        after = self._machine.read(state, data)
+        return DEAD if after is None else after
+
+    def is_accepting(self, state: Reading) -> bool:
+        return state.may_end
+
+    def allowed_bytes(self, state: Reading) -> bytes:
+        return self._machine.allowed_bytes(state)
+
+    def __getitem__(self, state: Reading) -> bool:
+        return state.may_end or self._walker.is_live(state)
+
+    def _only(self, state: Reading) -> bytes | None:
+        """Return the one byte that may come next, if no control token may."""
+        options = self._machine.allowed_bytes(state)
+        return None if len(options) != 1 or self._machine.allowed_controls(state) else options
+
+
 def _bit(token_id: int) -> np.int32:
     """Return the word in which one token's bit is set."""
     return np.array([1 << token_id % 32], dtype=np.uint32).view(np.int32)[0]
@@ -130,9 +173,7 @@ def _control_ids(network: Network, tokenizer: Tokenizer) -> dict[str, int]:
     return found
 
 
-def _spelled(
-    network: Network, vocabulary: Vocabulary
-) -> tuple[Network, NDArray[np.bool_] | None]:
+def _spelled(network: Network, vocabulary: Vocabulary) -> tuple[Network, NDArray[np.bool_] | None]:
     """Return a network whose calls can be gone on after, and which states are safe to be in.
 
     A state is safe if tokens of single bytes lead on to an end of its rule. None: all are.
@@ -259,18 +300,6 @@ class GrammarMatcher:
             return None
         return self.constraint.mask(self.reading).only
 
-    def forced_bytes(self) -> bytes:
-        """Return the bytes that must come next; empty where there is a choice or an end."""
-        if self._is_ended:
-            return b""
-        machine, reading = self.constraint.machine, self.reading
-        made = bytearray()
-        while not reading.may_end:
-            options = machine.allowed_bytes(reading)
-            if len(options) != 1 or machine.allowed_controls(reading):
-                break
-            after = machine.read(reading, options)
-            assert after is not None, "the byte is allowed"
-            made += options
-            reading = after
-        return bytes(made)
+    def forced_ids(self, written: Sequence[int]) -> tuple[int, ...]:
+        """Return the ids that must come next, after all ids of the generation; often none."""
+        return () if self._is_ended else self.constraint.runs.after(self.reading, written)

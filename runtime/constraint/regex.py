@@ -77,6 +77,10 @@ class RegexConstraint:
         """Return a matcher at the start of the text."""
         return RegexMatcher(self)
 
+    def matches(self, data: bytes) -> bool:
+        """Return whether a text is a full match."""
+        return self.dfa.matches(data)
+
     def mask(self, state: int) -> Mask:
         """Return the mask of a state of the automaton."""
         found = self._masks.get(state)
