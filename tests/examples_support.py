@@ -1,5 +1,6 @@
 """The five examples, ways of running them, and what must be equal between two runs."""
 
+import runpy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,11 @@ MODES: dict[str, dict[str, Any]] = {
 def program(name: str) -> Program:
     """Return the example program of a file."""
     return load_programs(ROOT / "examples" / f"{name}.py")[name]
+
+
+def record_class() -> Any:
+    """Return the pydantic model of the extraction example."""
+    return runpy.run_path(str(ROOT / "examples" / "extract.py"))["Market"]
 
 
 @dataclass(frozen=True)

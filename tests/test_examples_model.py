@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from examples_support import ESSAY, MODES, ROOT, observables, program, token_ids
+from examples_support import ESSAY, MODES, ROOT, observables, program, record_class, token_ids
 
 import lmc
 from lmc.backends import open_backend
@@ -55,6 +55,13 @@ def test_ids_do_not_depend_on_mode_cache_or_batch(name, engine):
             for other in runs[number::2]:
                 assert token_ids(run) == token_ids(other), how
                 assert observables(run) == observables(other), how
+
+
+def test_a_record_is_extracted_from_real_text(engine):
+    run = program("extract").run(backend=engine)
+    record = record_class().model_validate(run.value)
+    assert (record.city, record.country, record.founded) == ("Warsaw", "Poland", 1817)
+    assert run.usage.forced_tokens > 0.3 * run.usage.output_tokens
 
 
 def test_sampled_ids_do_not_depend_on_mode_cache_or_batch(engine):

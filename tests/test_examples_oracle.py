@@ -1,7 +1,7 @@
 """The examples on the oracle: every mode makes the same calls, with every branch taken."""
 
 import pytest
-from examples_support import ESSAY, MODES, Case, calls, observables, program
+from examples_support import ESSAY, MODES, Case, calls, observables, program, record_class
 
 from lmc.runtime.oracle import Oracle
 
@@ -57,6 +57,13 @@ def test_react_finishes_at_any_turn(finish_at):
         assert calls(run) == calls(runs["eager"])
         assert f"Thought {finish_at}:" in run.text()
         assert f"Thought {finish_at + 1}:" not in run.text().rpartition("\n\n")[2]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_extracted_records_are_what_the_model_class_takes(seed):
+    run = program("extract").run(backend=Oracle(), seed=seed)
+    record = record_class().model_validate(run.value)
+    assert record.model_dump(mode="json", exclude_unset=True) == run.value
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -122,7 +122,7 @@ def other_python(version: str) -> str:
 
 # The constraints of jump-forward need numpy, which one Python's packages hold for it alone.
 PASSES = ("--passes", "fold,unroll,fold,inline,fold,dce,cse,hoist-prefix,fold,batch-forks,dce")
-SOURCES = ("rich.py", *(str(EXAMPLES / f"{name}.py") for name in ("judge", "react", "extract")))
+SOURCES = ("rich.py", *(str(EXAMPLES / f"{name}.py") for name in ("judge", "react", "few_shot")))
 
 
 @pytest.fixture(scope="module")
