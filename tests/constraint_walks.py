@@ -35,6 +35,13 @@ TREE = {
     }},
     "$ref": "#/$defs/node",
 }  # fmt: skip
+SUM = r"""
+start: sum
+sum: sum ("+" | "-") term | term
+term: term "*" factor | factor
+factor: NUMBER | "(" sum ")" | "-" factor
+NUMBER: /[0-9]{1,4}(\.[0-9]+)?/
+"""
 CONSTRAINTS = {
     "words": lmc.Constraint.regex(r"\w+( \w+){0,6}[.!?]?"),
     "anything": lmc.Constraint.regex(r"(?s:.)*"),
@@ -47,6 +54,8 @@ CONSTRAINTS = {
     "open": lmc.Constraint.json_schema(JSON, open_objects=True, separators=(",", ":")),
     "tree": lmc.Constraint.json_schema(TREE),
     "any": lmc.Constraint.json_schema(True),
+    "sum": lmc.Constraint.ebnf(SUM),
+    "pairs": lmc.Constraint.ebnf('root ::= "a" root "b" | "[" root "]" | root root | "\u00e9"'),
 }
 
 Row = np.ndarray[Any, np.dtype[np.int32]]

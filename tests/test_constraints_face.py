@@ -134,6 +134,14 @@ def test_refused_patterns_name_the_position(pattern: str, position: int) -> None
         assert caught.value.position == position
 
 
+def test_grammars() -> None:
+    limit = lmc.Constraint.ebnf('start: "(" start ")" | "x"').compile("oracle")
+    assert [taken(limit, text) for text in ("x", "(((x)))", "((x)", ")")] == [1, 1, 0, 0]
+    with pytest.raises(lmc.ConstraintError) as caught:
+        lmc.Constraint.ebnf('start: "a" other\n').compile("oracle")
+    assert caught.value.position == (1, 12)
+
+
 def test_refused_schemas_name_the_pointer() -> None:
     for schema, pointer in (
         ({"items": {"$ref": "other.json"}}, "/items/$ref"),
