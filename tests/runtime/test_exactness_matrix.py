@@ -25,6 +25,7 @@ from lmc.runtime.models import CausalModel
 CHUNKS = (16, 64, 512)
 BATCHES = (32, 7, 1)
 FORKS = 8
+LIMITS = (r"[a-z]{2,6} [0-9]{3}", r"\[(an|the) abc, then: [0-9]{1,2}\]")
 ROOM = 64 << 20
 """Bytes of host memory: enough for all KV of these calls."""
 
@@ -105,7 +106,8 @@ def calls_over(fakes, contexts, max_tokens):
             "frequency_penalty": (0.0, 0.7)[index % 2],
         }
         if index % 5 == 4:
-            options["constraint"] = Constraint("regex", r"[a-z]{2,6} [0-9]{3}")
+            options["constraint"] = Constraint("regex", LIMITS[index // 5 % len(LIMITS)])
+            options["constraint_mode"] = ("canonical", "mask")[index // 10 % 2]
         calls.append(fakes.gen(context, **options))
         if index % 10 == 0:
             calls.append(fakes.score(context, [context[1:3], context[1:2], context[-3:]]))
@@ -185,6 +187,8 @@ def check_matrix(
         reversed_results = fakes.run_all(engine, calls[::-1])
         count.compare("after eviction", reversed_results, cold[::-1])
         engine.check()
+    with make(jumps=False) as engine:
+        count.compare("a step per token", fakes.run_all(engine, calls), cold)
     with make(max_running=32, overlap=True) as engine:
         count.compare("overlap", fakes.run_all(engine, calls), cold)
         assert engine._core.overlap.ahead.num_taken > 0
@@ -266,7 +270,7 @@ def check_tiny(fakes, folder, num_prompts, **options):
     other = CausalModel.load(write_model(folder / "other", TINY, seed=1))
     drafting = {"draft_model": other}
     return check_matrix(
-        fakes, make, calls, folder / "kv", small_pool=160, drafting=drafting, **options
+        fakes, make, calls, folder / "kv", small_pool=130, drafting=drafting, **options
     )
 
 
@@ -289,7 +293,7 @@ def tell(name, check, *arguments):
     """Run a check and print what was compared."""
     started, cpu = time.monotonic(), time.process_time()
     count = check(*arguments)
-    assert len(count.ways) == 9 + len(CHUNKS) * len(BATCHES)
+    assert len(count.ways) == 10 + len(CHUNKS) * len(BATCHES)
     print(
         f"\n{name}: {len(count.ways)} ways ({', '.join(count.ways)}), {count.results:,} results, "
         f"{count.token_ids:,} token ids, {count.logprobs:,} log-probabilities equal; "

@@ -1,0 +1,195 @@
+"""What forced text is worth: passes and time of constrained generations, three ways.
+
+    python benchmarks/bench_jumps.py [--data FOLDER] [--repeats N] [--records N] [--schemas N]
+
+- **Steps saved**: a pattern that is mostly a template, and real schemas under both layouts of
+  JSON. For schemas the texts are their own valid instances: the tokens that are forced along
+  the tokenizer's encoding. For the pattern the model writes, and what `lmc explain` predicts
+  stands beside.
+- **End to end**: structured extraction, 16 records of 8 fields under one pattern, with the text
+  in canonical ids, with drafts under the mask, and under the mask a token a step. Repeats are
+  interleaved; the median counts.
+"""
+
+import argparse
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from lmc.backends import load_model
+from lmc.errors import ConstraintError
+from lmc.forced_share import predicted_share
+from lmc.ir.automata import DEAD
+from lmc.ir.calls import Constraint, GenCall, GenResult, SamplingParams
+from lmc.ir.json_schema import compile_json_schema
+from lmc.runtime.constraint import ConstraintCache, RegexConstraint
+from lmc.runtime.engine.engine import Engine
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+
+WORD = r"[A-Z][a-z]{2,11}"
+RECORD = (
+    r'\{\n    "first name": "' + WORD + r'",\n    "family name": "' + WORD + r'",\n'
+    r'    "years of age": [1-9][0-9],\n    "home town": "' + WORD + r'",\n'
+    r'    "kind of work": "(teacher|farmer|doctor|driver|writer)",\n'
+    r'    "number of children": [0-9],\n    "is a member of the club": (true|false),\n'
+    r'    "date of the last visit": "20[0-2][0-9]-(0[1-9]|1[0-2])-([0-2][0-9]|3[01])"\n\}'
+)
+"""Workload g: a record of eight fields."""
+
+CHARACTER = (
+    r'\{\n    "name": "[A-Za-z]{1,16}",\n    "house": "(Gryffindor|Slytherin|Ravenclaw|Hufflepuff)",\n'
+    r'    "blood status": "(Pure-blood|Half-blood|Muggle-born)",\n'
+    r'    "occupation": "(student|teacher|auror|ministry of magic|death eater|order of the phoenix)",\n'
+    r'    "wand": \{\n        "wood": "[A-Za-z]{1,16}",\n        "core": "[A-Za-z]{1,16}",\n'
+    r'        "length": [0-9]{1,2}\.[0-9]{0,2}\n    \},\n'
+    r'    "alive": "(Alive|Deceased)",\n    "patronus": "[A-Za-z]{1,16}",\n    "bogart": "[A-Za-z]{1,16}"\n\}'
+)
+"""A character of a novel, as in the published measurements of jump-forward decoding."""
+
+WAYS: dict[str, tuple[str, bool]] = {
+    "canonical": ("canonical", True),
+    "drafts": ("mask", True),
+    "a token a step": ("mask", False),
+}
+"""Mode of the constraint, and whether the engine jumps."""
+
+
+def calls_of(target: Any, texts: list[str], pattern: str, mode: str) -> list[GenCall]:
+    """Return one extraction per text."""
+    encode = target.tokenizer.encode
+    params = SamplingParams(max_tokens=300, temperature=0.0, constraint_mode=mode)  # type: ignore[arg-type]
+    limit = Constraint("regex", pattern)
+    return [GenCall(tuple(encode(text, first=True)), params, limit) for text in texts]
+
+
+def answer(engine: Engine, calls: list[GenCall]) -> list[GenResult]:
+    """Answer calls at once."""
+    import queue
+
+    done: queue.SimpleQueue[tuple[int, Any]] = queue.SimpleQueue()
+    for number, call in enumerate(calls):
+        engine.submit_gen(call, lambda outcome, number=number: done.put((number, outcome)))
+    found = dict(done.get() for _ in calls)
+    for outcome in found.values():
+        if isinstance(outcome, BaseException):
+            raise outcome
+    return [found[number] for number in range(len(calls))]
+
+
+def saved(results: list[GenResult]) -> float:
+    """Return the share of output tokens that took no pass of their own."""
+    tokens = sum(result.usage.output_tokens for result in results)
+    return 1 - sum(result.usage.decode_steps for result in results) / tokens
+
+
+def print_pattern(name: str, pattern: str, model: Any, target: Any, texts: list[str]) -> None:
+    """Print what the model's own texts under a pattern save, and what was predicted for them."""
+    constraint = ConstraintCache(target.tokenizer).get(Constraint("regex", pattern))
+    cells = []
+    for way in ("canonical", "drafts"):
+        mode, jumps = WAYS[way]
+        with Engine(model, target, jumps=jumps) as engine:
+            results = answer(engine, calls_of(target, texts, pattern, mode))
+        cells.append(f"{way} {saved(results):.1%}")
+        if way == "canonical":
+            own = sum(forced_along(constraint, list(r.token_ids)) for r in results)
+            cells.append(f"(decided at compile time {own / sum(len(r.token_ids) for r in results):.1%})")
+    print(f"steps saved, {name}: {', '.join(cells)}; predicted {predicted_share(constraint).share:.1%}")
+
+
+def forced_along(constraint: RegexConstraint, ids: list[int]) -> int:
+    """Return how many ids of a text are forced, the first ones of each run being given."""
+    state, at, forced = constraint.dfa.start, 0, 0
+    while at < len(ids):
+        run = constraint.runs.after(state, ids[:at])
+        forced += len(run)
+        step = run or ids[at : at + 1]
+        for token_id in step:
+            state = constraint.advance(state, token_id)
+            assert state != DEAD, "a text that the constraint allows"
+        at += len(step)
+    return forced
+
+
+def print_schemas(data: Path, target: Any, count: int) -> None:
+    """Print the share of forced tokens in valid instances of real schemas."""
+    lines = (data / "jsonschemabench" / "cases_part1.jsonl").read_text(encoding="utf-8").splitlines()
+    for separators in ((", ", ": "), (",", ":")):
+        forced = tokens = instances = 0
+        for line in lines:
+            record = json.loads(line)
+            try:
+                dfa = compile_json_schema(record["schema"], separators=separators)
+            except ConstraintError:
+                continue
+            constraint = RegexConstraint(dfa, target.tokenizer)
+            for test in record["tests"]:
+                text = json.dumps(test["data"], separators=separators, ensure_ascii=False)
+                if test["valid"] and dfa.matches(text.encode()):
+                    ids = target.tokenizer.encode(text)
+                    forced += forced_along(constraint, ids)
+                    tokens += len(ids)
+                    instances += 1
+            if instances >= count:
+                break
+        print(
+            f"steps saved, {instances} instances of real schemas, separators {separators}: "
+            f"{forced / tokens:.1%} of {tokens:,} tokens"
+        )
+
+
+def print_times(model: Any, target: Any, texts: list[str], repeats: int) -> None:
+    """Print the times of workload g, ways in turn."""
+    engines = {way: Engine(model, target, jumps=jumps) for way, (_, jumps) in WAYS.items()}
+    seconds: dict[str, list[float]] = {way: [] for way in WAYS}
+    results: dict[str, list[GenResult]] = {}
+    try:
+        for number in range(repeats + 1):
+            for way, engine in engines.items():
+                calls = calls_of(target, texts, RECORD, WAYS[way][0])
+                engine.flush_cache()
+                begun = time.perf_counter()
+                results[way] = answer(engine, calls)
+                if number:  # the first round warms masks and kernels up
+                    seconds[way].append(time.perf_counter() - begun)
+    finally:
+        for engine in engines.values():
+            engine.close()
+    assert [r.text for r in results["drafts"]] == [r.text for r in results["a token a step"]]
+    plain = statistics.median(seconds["a token a step"])
+    for way, found in results.items():
+        tokens = sum(result.usage.output_tokens for result in found)
+        median = statistics.median(seconds[way])
+        print(
+            f"workload g, {len(texts)} records, {way}: {median:.2f} s "
+            f"({', '.join(f'{each:.2f}' for each in seconds[way])}), {tokens} tokens, "
+            f"{tokens / median:.0f} a second, {saved(found):.1%} of steps saved, "
+            f"{plain / median:.2f} times as fast"
+        )
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--records", type=int, default=16)
+    parser.add_argument("--schemas", type=int, default=150)
+    options = parser.parse_args()
+    model, target = load_model(None)
+    lines = (options.data / "gsm8k" / "test.jsonl").read_text(encoding="utf-8").splitlines()
+    texts = [
+        f"{json.loads(line)['question']}\n\nA record of one person in the text above:\n"
+        for line in lines[: options.records]
+    ]
+    print_schemas(options.data, target, options.schemas)
+    print_pattern("template of a character", CHARACTER, model, target, texts[:4])
+    print_pattern("record of 8 fields", RECORD, model, target, texts[:4])
+    print_times(model, target, texts, options.repeats)
+
+
+if __name__ == "__main__":
+    main()
