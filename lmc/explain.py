@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from inspect import Parameter, Signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from lmc.program import Program
 from lmc.sources import find_program, is_artifact, split_source
 
 if TYPE_CHECKING:
+    from lmc.runtime.constraint.forecast import Forecast
     from lmc.runtime.executor.batch_plan import BatchPlan
 
 MIN_BLOCKED = 8
@@ -73,6 +74,7 @@ class Explanation:
         token_bytes: bytes of a token's keys and values, None for the oracle.
         dtype: in which they are kept.
         batch: what the runs of a batch share before any generation.
+        forecasts: what forced text saves in generations with a constraint, by place.
     """
 
     program: str
@@ -84,6 +86,7 @@ class Explanation:
     token_bytes: int | None
     dtype: str
     batch: "BatchPlan | None" = None
+    forecasts: "Mapping[Location | None, Forecast]" = field(default_factory=dict[Any, Any])
 
     def __str__(self) -> str:
         return "\n".join([*self._head(), "", *self._lines(), *self._constraints(), *self._ends()])
@@ -133,6 +136,8 @@ class Explanation:
         for place, length in sorted(self.report.constraints.items(), key=_order):
             where = f"{place.line}:{place.column}" if place is not None else "-"
             yield f"constraint at {where}: {_told(length)}"
+            if (saved := self.forecasts.get(place)) is not None:
+                yield f"  a short text: {_told_saving(saved)}"
 
     def _ends(self) -> Iterator[str]:
         lines = [str(hint) for hint in self.hints]
@@ -166,7 +171,10 @@ class Explanation:
             "instances": self.instances,
             "figures": figures,
             "lines": lines,
-            "constraints": [_constraint(*item) for item in self.report.constraints.items()],
+            "constraints": [
+                _constraint(place, length, self.forecasts.get(place))
+                for place, length in self.report.constraints.items()
+            ],
             "batch": None if self.batch is None else self.batch.as_data(),
             "hints": [_hint(hint) for hint in self.hints],
             "unbounded": [{"at": str(at), "why": why} for at, why in report.unbounded.items()],
@@ -225,6 +233,7 @@ def explain_source(
         found.name, target, report, _missing(signature, longest), len(batch), hints,
         kv_bytes_per_token(model, dtype), dtype,
         None if rows is None else _batch_plan(module, found, target, batch),
+        _forecasts(report, target),
     )  # fmt: skip
 
 
@@ -241,6 +250,19 @@ def _batch_plan(
     from lmc.runtime.executor.batch_plan import plan_batch
 
     return plan_batch(lower(module, target), found.name, target, batch)
+
+
+def _forecasts(report: CostReport, target: Target) -> "dict[Location | None, Forecast]":
+    """Return what the constraints of generations are expected to save."""
+    from lmc.runtime.constraint import ConstraintCache
+    from lmc.runtime.constraint.forecast import forecast
+
+    compiled, found = ConstraintCache(target.tokenizer), dict[Location | None, Any]()
+    for place, length in report.constraints.items():
+        if length.constraint is None:
+            continue
+        found[place] = forecast(compiled.get(length.constraint), target.tokenizer)
+    return found
 
 
 def _common(batch: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -276,6 +298,13 @@ def _told(length: Length) -> str:
     )
 
 
+def _told_saving(saved: "Forecast") -> str:
+    return (
+        f"of {saved.tokens:.1f} tokens {saved.forced:.1f} are forced, "
+        f"which saves {saved.share:.0%} of the decode steps"
+    )
+
+
 def _figures(cost: Cost) -> dict[str, Any]:
     return {
         "calls": _pair(cost.calls),
@@ -289,7 +318,7 @@ def _pair(bounds: Interval) -> list[int | None]:
     return [int(each) if math.isfinite(each) else None for each in (bounds.low, bounds.high)]
 
 
-def _constraint(place: Location | None, length: Length) -> dict[str, Any]:
+def _constraint(place: Location | None, length: Length, saved: "Forecast | None") -> dict[str, Any]:
     return {
         "at": str(place),
         "states": length.states,
@@ -297,6 +326,8 @@ def _constraint(place: Location | None, length: Length) -> dict[str, Any]:
         "shortest_bytes": length.shortest,
         "longest_bytes": int(length.text) if math.isfinite(length.text) else None,
         "tokens": _pair(length.tokens),
+        "expected_tokens": None if saved is None else round(saved.tokens, 1),
+        "expected_steps_saved": None if saved is None else round(saved.forced, 1),
     }
 
 

@@ -26,6 +26,7 @@ class Length:
         states: states of the constraint's automaton.
         forced: the share of them that leave one byte only to come.
         respelled: tokens that its text needs at the most where it stands elsewhere.
+        constraint: what its text must match; None for nothing, or where it cannot be looked at.
     """
 
     tokens: Interval
@@ -34,6 +35,7 @@ class Length:
     states: int = 0
     forced: float = 0.0
     respelled: float = math.inf
+    constraint: Constraint | None = None
 
 
 MANY = 1 << 50
@@ -75,7 +77,10 @@ class Lengths:
         least = 0 if _may_stop(sampling) else min(least, most)
         # No token is shorter than a byte.
         tokens = Interval(least, min(most, known.longest))
-        return Length(tokens, known.longest, known.shortest, known.states, known.forced)
+        return Length(
+            tokens, known.longest, known.shortest, known.states, known.forced,
+            constraint=request.constraint,
+        )  # fmt: skip
 
     def _bounds_of(self, constraint: Constraint) -> "_Bounds | None":
         if constraint not in self._bounds:

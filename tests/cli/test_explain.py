@@ -143,6 +143,11 @@ def test_a_constraint_is_told(lmc, tmp_path):
         "constraints"
     ]
     assert (constraint["shortest_bytes"], constraint["longest_bytes"]) == (8, 9)
+    # "Grade", ":" and what may be one token with the letter, which is held back.
+    assert constraint["expected_steps_saved"] >= 2
+    assert constraint["expected_steps_saved"] < constraint["expected_tokens"]
+    saved = f"{constraint['expected_steps_saved']:.1f} are forced"
+    assert saved in told.out
 
 
 def test_bytes_are_told_by_the_models_shape(lmc, program):
