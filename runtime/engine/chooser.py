@@ -102,11 +102,11 @@ class Chooser:
         """Whether forced text may come that is sampled under the mask."""
         return self.is_masked and self.matcher is not None
 
-    def drafts(self) -> list[int]:
-        """Return the ids that are likely where forced text is sampled under the mask."""
+    def drafts(self, limit: int) -> list[int]:
+        """Return the first ids that are likely where forced text is sampled under the mask."""
         if self.matcher is None or not self.is_masked:
             return []
-        return self.leading(list(self.matcher.forced_ids(self.token_ids)))
+        return self.leading(list(self.matcher.forced_ids(self.token_ids)[:limit]))
 
     def is_end(self, token_id: int) -> bool:
         """Whether a token ends the generation."""

@@ -1,5 +1,9 @@
 """Where an engine's draft tokens come from, by its options and its calls' constraints."""
 
+import math
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
 from lmc.errors import UsageError
 from lmc.runtime.engine.draft_model import ModelDrafts
 from lmc.runtime.engine.drafting import Drafter, least_chance, most_drafts
@@ -8,8 +12,10 @@ from lmc.runtime.engine.ngram import NgramDrafts
 from lmc.runtime.engine.policy import DraftKind
 from lmc.runtime.engine.sequence import Sequence
 
-LIKELY = 0.85
+FIRST_RATE = 0.9
 """The chance that a model under the mask chooses a token as the tokenizer writes it."""
+
+_WEIGHT = 1 / 8
 
 DEFAULT_LIMIT = 8
 """Draft tokens of a call in a step, at the most."""
@@ -60,10 +66,38 @@ def make_drafter(
     )
 
 
+@dataclass(slots=True)
+class _Luck:
+    """How one call takes to its drafts.
+
+    Attributes:
+        rate: share of them that came, of those that could: a moving average.
+        asked: drafts of the last step.
+        accepted: the sequence's count of accepted drafts before it.
+    """
+
+    rate: float = FIRST_RATE
+    asked: int = 0
+    accepted: int = 0
+
+    def learn(self, accepted: int) -> None:
+        """Take note of the last step; one that was refused voids those behind it."""
+        hits = accepted - self.accepted
+        for has_come in [1.0] * hits + [0.0] * (hits < self.asked):
+            self.rate += (has_come - self.rate) * _WEIGHT
+        self.accepted, self.asked = accepted, 0
+
+    def most(self, least: float) -> int:
+        """Return how many tokens to draft: while all of them are likely to come."""
+        rate = min(max(self.rate, 0.01), 0.999)
+        return max(1, int(math.log(least) / math.log(rate)))
+
+
 class ForcedDrafts:
     """Draft tokens where a constraint forces text and its tokens are sampled all the same.
 
-    They are the ids that the tokenizer writes for the text. Calls that have none get those of
+    They are the ids that the tokenizer writes for the text: as many as are likely to come all,
+    by what came of such drafts in the same call before. Calls that have none get those of
     another source.
 
     Args:
@@ -72,21 +106,32 @@ class ForcedDrafts:
 
     def __init__(self, other: Drafter | None) -> None:
         self._other = other
+        self._luck: WeakKeyDictionary[Sequence, _Luck] = WeakKeyDictionary()
 
     def propose(self, seqs: list[Sequence], room: int) -> list[list[int]]:
         """See Drafter."""
         found: dict[Sequence, list[int]] = {}
-        if least_chance(len(seqs)) <= LIKELY:
-            for seq in seqs:
-                forced = [] if seq.chooser is None else seq.chooser.drafts()
-                token_ids = forced[: most_drafts(seq, len(forced), room)]
-                if token_ids:
-                    found[seq] = token_ids
-                    room -= len(token_ids)
+        least = least_chance(len(seqs))
+        for seq in seqs:
+            token_ids = self._forced(seq, least)
+            token_ids = token_ids[: most_drafts(seq, len(token_ids), room)]
+            if token_ids:
+                self._luck[seq].asked = len(token_ids)
+                found[seq] = token_ids
+                room -= len(token_ids)
         rest = [seq for seq in seqs if seq not in found]
         if self._other is not None and rest and room > 0:
             found |= zip(rest, self._other.propose(rest, room), strict=True)
         return [found.get(seq, []) for seq in seqs]
+
+    def _forced(self, seq: Sequence, least: float) -> list[int]:
+        """Return the forced ids of a masked call that are likely to come."""
+        if seq.chooser is None or not seq.chooser.has_drafts:
+            return []
+        luck = self._luck.setdefault(seq, _Luck(accepted=seq.accepted))
+        if luck.asked:
+            luck.learn(seq.accepted)
+        return seq.chooser.drafts(luck.most(least))
 
     def may_draft(self, seqs: list[Sequence]) -> bool:
         """See Drafter."""

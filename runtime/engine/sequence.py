@@ -57,6 +57,7 @@ class Sequence:
     """
 
     __slots__ = (
+        "__weakref__",
         "_buffer",
         "accepted",
         "alloc_len",
