@@ -23,6 +23,10 @@ from lmc.runtime.engine.sequence import Sequence
 STEPS = 400
 RUNNING = 32
 MATCH_TOKENS = 2000
+WAITING = (32, 128, 512, 2048, 8192)
+
+FULL_SLOTS = RUNNING * 360
+"""Slots that hold about as many sequences as run, while others wait for memory."""
 
 CACHE_CALLS = ("match_len", "find", "match_and_lock", "alloc", "insert", "release", "free")
 """What the scheduler asks of tree and pool."""
@@ -33,18 +37,22 @@ class Load:
 
     Args:
         waiting: sequences that wait.
-        max_running: rows; with more than RUNNING it is memory that makes them wait.
+        is_full: whether it is memory that makes them wait, else it is rows.
         ends_every: steps after which one sequence ends and a new one comes.
+        tenants: of whom the sequences are.
     """
 
-    def __init__(self, waiting: int, *, max_running: int, ends_every: int) -> None:
+    def __init__(
+        self, waiting: int, *, is_full: bool, ends_every: int, tenants: tuple[str, ...] = ("",)
+    ) -> None:
         self.draw = random.Random(0)
         stems = [self.tokens(300) for _ in range(8)]
         self.stems = stems
-        slots = 400_000 if max_running == RUNNING else RUNNING * 420
-        self.cache = PrefixCache(slots)
-        table = np.zeros((max_running, 4096), dtype=np.int32)
-        self.scheduler = Scheduler(self.cache, table, token_budget=512, max_running=max_running)
+        self.tenants = tenants
+        rows = 2 * RUNNING if is_full else RUNNING
+        self.cache = PrefixCache(FULL_SLOTS if is_full else 400_000)
+        table = np.zeros((rows, 4096), dtype=np.int32)
+        self.scheduler = Scheduler(self.cache, table, token_budget=512, max_running=rows)
         self.serial = 0
         self.ends_every = ends_every
         for _ in range(RUNNING):
@@ -65,9 +73,11 @@ class Load:
         self.serial += 1
         stem = self.draw.choice(self.stems)[: self.draw.randint(20, 300)]
         prompt = np.array(stem + self.tokens(60), dtype=np.int32)
-        self.scheduler.submit(
-            Sequence(self.serial, prompt, max_len=len(prompt) + 2000, logits_from=len(prompt) - 1)
+        seq = Sequence(
+            self.serial, prompt, max_len=len(prompt) + 2000, logits_from=len(prompt) - 1
         )
+        seq.tenant = self.tenants[self.serial % len(self.tenants)]
+        self.scheduler.submit(seq)
 
     def step(self) -> float:
         """Do one step; return the CPU microseconds of planning and committing it."""
@@ -84,31 +94,37 @@ class Load:
                 part.seq.logits_from = part.seq.total_len - 1
         return took / 1000
 
-    def run(self) -> tuple[float, float]:
-        """Return the median and the mean of a step's microseconds."""
+    def run(self) -> list[float]:
+        """Return the microseconds of some steps."""
         times: list[float] = []
         for step in range(STEPS):
             times.append(self.step())
             if step % self.ends_every == 0:
                 self.scheduler.finish(self.draw.choice(self.scheduler.running))
                 self.submit()
-        return statistics.median(times), statistics.mean(times)
+        return times
 
 
 def bench_steps() -> None:
-    """Print what a step costs."""
-    print("| step, 32 running | waiting | median, us | mean, us |\n|---|---:|---:|---:|")
-    for name, max_running, ends_every in (
-        ("rows full, nothing ends", RUNNING, 10**9),
-        ("rows full, one ends in 4 steps", RUNNING, 4),
-        ("memory full, nothing ends", 2 * RUNNING, 10**9),
-        ("memory full, one ends in 4 steps", 2 * RUNNING, 4),
+    """Print what a step costs, by what makes sequences wait and by how many do."""
+    print("| step; median and mean, us |", " | ".join(f"{n} waiting" for n in WAITING), "|")
+    print("|---|" + "---:|" * len(WAITING))
+    for name, options in (
+        ("memory free, nothing ends", {"is_full": False, "ends_every": 10**9}),
+        ("memory free, one ends in 4 steps", {"is_full": False, "ends_every": 4}),
+        ("memory full, nothing ends", {"is_full": True, "ends_every": 10**9}),
+        ("memory full, one ends in 4 steps", {"is_full": True, "ends_every": 4}),
+        ("the same, of two tenants", {"is_full": True, "ends_every": 4, "tenants": ("a", "b")}),
     ):
-        for waiting in (128, 2048):
-            load = Load(waiting, max_running=max_running, ends_every=ends_every)
-            median, mean = load.run()
-            running, left = len(load.scheduler.running), len(load.scheduler.waiting)
-            print(f"| {name} ({running}) | {left} | {median:.0f} | {mean:.0f} |", flush=True)
+        cells: list[str] = []
+        for waiting in WAITING:
+            load = Load(waiting, **options)
+            times = load.run()
+            running = len(load.scheduler.running)
+            cells.append(
+                f"{statistics.median(times):.0f}, {statistics.mean(times):.0f} ({running})"
+            )
+        print(f"| {name} (running) |", " | ".join(cells), "|", flush=True)
 
 
 def bench_match() -> None:

@@ -158,7 +158,7 @@ class Driver:
         running = self.scheduler.running
         holding = [*running, *self.scheduler.guesses.running]
         self.cache.check(table[s.row, s.handle.length : s.alloc_len] for s in holding)
-        rows = sorted([s.row for s in holding] + self.scheduler._free_rows)
+        rows = sorted([s.row for s in holding] + self.scheduler.rows.free)
         assert rows == list(range(self.scheduler.max_running))
         assert [s.serial for s in running] == sorted(s.serial for s in running)
 

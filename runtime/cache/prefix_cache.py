@@ -172,12 +172,21 @@ class PrefixCache:
         self, token_ids: TokenArray, namespace: str = ""
     ) -> tuple[CacheHandle, SlotArray]:
         """Lock the longest cached prefix; return its handle and its slots."""
-        node, length = self.tree.match(token_ids, namespace)
+        handle = self.lock(*self.tree.find(token_ids, namespace), namespace)
+        return handle, self.slots_of(handle, token_ids)
+
+    def lock(self, node: RadixNode, length: int, namespace: str = "") -> CacheHandle:
+        """Lock the path to a node, of `length` tokens, which counts as a use; see `find`."""
+        self.tree.touch(node)
         self.tree.lock(node)
-        slots = self.tree.path_slots(node)
+        return CacheHandle(node, length, namespace)
+
+    def slots_of(self, handle: CacheHandle, token_ids: TokenArray) -> SlotArray:
+        """Return the slots of a locked path, which stand for the first of `token_ids`."""
+        slots = self.tree.path_slots(handle.node)
         if self.shadow is not None:
-            self.shadow.verify(slots, token_ids[:length], namespace)
-        return CacheHandle(node, length, namespace), slots
+            self.shadow.verify(slots, token_ids[: handle.length], handle.namespace)
+        return slots
 
     def wrote(self, handle: CacheHandle, token_ids: TokenArray, row: SlotArray, start: int) -> None:
         """Take note that the KV of `token_ids[start:]` was computed into `row`.

@@ -1,7 +1,8 @@
 """RadixNode: a run of tokens in the prefix tree, with its locks and holds."""
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,6 +11,9 @@ TokenArray = NDArray[np.int32]
 SlotArray = NDArray[np.int32]
 
 Rank = tuple[int, ...]
+
+LATEST = 2**62
+"""The number of a rank that stands behind all others."""
 
 
 @dataclass(slots=True, eq=False)
@@ -113,3 +117,31 @@ class RadixNode:
 
 HeapKey = tuple[bool, int, int]
 HeldKey = tuple[int, ...]
+
+
+class TreeListener(Protocol):
+    """Told of every change of what is cached."""
+
+    def stored(self, leaf: RadixNode) -> None:
+        """Take note of a new leaf."""
+        ...
+
+    def dropping(self, leaf: RadixNode, keep: int) -> None:
+        """Take note that a leaf loses all but its first `keep` tokens: it still has them all."""
+        ...
+
+
+def common_len(left: TokenArray, right: TokenArray) -> int:
+    """Return the length of the longest common prefix of two token arrays."""
+    size = min(len(left), len(right))
+    differs = left[:size] != right[:size]
+    index = int(differs.argmax()) if size else 0
+    return size if size == 0 or not differs[index] else index
+
+
+def path(node: RadixNode) -> Iterator[RadixNode]:
+    """Yield the nodes from `node` up to the root."""
+    step: RadixNode | None = node
+    while step is not None:
+        yield step
+        step = step.parent

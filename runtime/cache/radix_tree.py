@@ -4,49 +4,34 @@ A compressed trie over token ids (the idea is RadixAttention's, Zheng et al. 202
 holds a run of tokens and the slots of their KV. Locks protect a path from eviction; eviction
 goes leaf first and trims the end of a leaf when only a part of it is needed: first what is
 marked as dead, then the least recently used; what somebody *holds*, since a call will need it,
-goes only when nothing else is left, the hold of the highest rank first. Time is a counter, so
-equal histories give equal trees.
+goes only when nothing else is left, the hold of the highest rank first (see eviction.py). Time
+is a counter, so equal histories give equal trees.
 
 With pages of more than one token every node holds whole pages: keys are cut to whole pages,
 nodes are split at borders of pages and eviction drops whole ones. Equal tokens in different
 namespaces are different paths; locks, holds and eviction do not look at namespaces.
 """
 
-import heapq
 from collections.abc import Hashable, Iterator
-from typing import Protocol
 
 import numpy as np
 
+from lmc.runtime.cache.eviction import EvictionQueue
 from lmc.runtime.cache.radix_node import (
-    HeapKey,
-    HeldKey,
     Hold,
     RadixNode,
     Rank,
     SlotArray,
     TokenArray,
+    TreeListener,
+    common_len,
+    path,
 )
-
-LATEST = 2**62
-"""Rank behind all others."""
 
 TOKEN_BYTES = 4
 """Bytes of a token in a node's key."""
 
 _NO_TOKENS: TokenArray = np.zeros(0, dtype=np.int32)
-
-
-class TreeListener(Protocol):
-    """Told of every change of what is cached."""
-
-    def stored(self, leaf: RadixNode) -> None:
-        """Take note of a new leaf."""
-        ...
-
-    def dropping(self, leaf: RadixNode, keep: int) -> None:
-        """Take note that a leaf loses all but its first `keep` tokens: it still has them all."""
-        ...
 
 
 class RadixTree:
@@ -68,9 +53,7 @@ class RadixTree:
         self.version = 0
         self._clock = 0
         self._serial = 0
-        self.spare_heap: list[tuple[HeapKey, int, RadixNode]] = []
-        self.held_heap: list[tuple[HeldKey, int, RadixNode]] = []
-        self._num_offers = 0
+        self.evictions = EvictionQueue()
 
     def __len__(self) -> int:
         """Return the number of cached tokens."""
@@ -93,29 +76,23 @@ class RadixTree:
 
     def path_slots(self, node: RadixNode) -> SlotArray:
         """Return the slots from the root down to the end of `node`."""
-        return np.concatenate([step.slots for step in _path(node)][::-1])
+        return np.concatenate([step.slots for step in path(node)][::-1])
 
     def path_tokens(self, node: RadixNode) -> TokenArray:
         """Return the tokens from the root down to the end of `node`."""
-        return np.concatenate([step.key for step in _path(node)][::-1])
+        return np.concatenate([step.key for step in path(node)][::-1])
 
     def path_len(self, node: RadixNode) -> int:
         """Return how many tokens there are from the root down to the end of `node`."""
-        return sum(map(len, _path(node)))
+        return sum(map(len, path(node)))
 
     # -- growing ---------------------------------------------------------------------------
 
-    def match(self, key: TokenArray, namespace: str = "") -> tuple[RadixNode, int]:
+    def find(self, key: TokenArray, namespace: str = "") -> tuple[RadixNode, int]:
         """Return the node that ends the longest cached prefix of `key`, and its length.
 
-        Splits a node when the prefix ends inside it, and refreshes the path.
+        Splits a node when the prefix ends inside it; counts as no use of the path (see `touch`).
         """
-        node, length = self.find(key, namespace)
-        self._touch(node)
-        return node, length
-
-    def find(self, key: TokenArray, namespace: str = "") -> tuple[RadixNode, int]:
-        """Return the same as `match`, refreshing nothing."""
         node, depth, inner = self._walk(self.root, key, 0, namespace)
         if inner:
             node = self._split(node.children[self.edge_of(node, key, depth, namespace)], inner)
@@ -142,11 +119,13 @@ class RadixTree:
             node = self._split(node.children[self.edge_of(node, key, depth, namespace)], inner)
         shared = self._slots_between(start, node)
         if existing < len(key):
+            self._clock += 1  # so that a new leaf is younger than one that was added just now
+        self.touch(node)
+        if existing < len(key):
             edge = self.edge_of(node, key, existing, namespace)
             rest = key[existing:].copy(), slots[existing:].copy()
             name = namespace if node is self.root else node.namespace
             node = self._add_leaf(node, *rest, edge=edge, namespace=name)
-        self._touch(node)
         return node, existing, np.concatenate([shared, slots[existing:]])
 
     # -- locks -----------------------------------------------------------------------------
@@ -179,8 +158,8 @@ class RadixTree:
                 self.evictable_len += len(step)
                 self.protected_len -= len(step)
                 self.held_len += len(step) if step.hold_ref else 0
-            self._offer(step)
             step = step.parent
+        self.evictions.offer(node)  # what lies above it is no leaf
 
     # -- holds -----------------------------------------------------------------------------
 
@@ -188,20 +167,42 @@ class RadixTree:
         """Hold the path to `node`; of the held leaves that of the highest rank goes first."""
         made = Hold(node, rank)
         node.holds[made] = None
+        self._hold_down_to(node, None)
+        return made
+
+    def follow(self, hold: Hold, key: TokenArray, length: int, namespace: str = "") -> int:
+        """Move a hold down along `key` as far as that is cached now; refreshes nothing.
+
+        The hold is at the end of `key[:length]`. Returns the length of the path that is held
+        then. Splits a node when the path ends inside it.
+        """
+        held = hold.node
+        node, depth, inner = self._walk(held, key, length, namespace)
+        if inner:
+            node = self._split(node.children[self.edge_of(node, key, depth, namespace)], inner)
+        if node is not held:
+            del held.holds[hold]
+            hold.node = node
+            node.holds[hold] = None
+            self._hold_down_to(node, held)
+        return depth + inner
+
+    def _hold_down_to(self, node: RadixNode, start: RadixNode | None) -> None:
+        """Count one more hold in the nodes below `start`, or from the root on, down to `node`."""
         step: RadixNode | None = node
-        while step is not None:
+        while step is not start:
+            assert step is not None, "start is no ancestor"
             if step.hold_ref == 0 and step.lock_ref == 0:
                 self.held_len += len(step)
             step.hold_ref += 1
             step = step.parent
-        self._offer(node)
-        return made
+        self.evictions.offer(node)
 
     def rerank(self, hold: Hold, rank: Rank) -> None:
         """Give a hold another rank."""
         if hold.rank != rank:
             hold.rank = rank
-            self._offer(hold.node)
+            self.evictions.offer(hold.node)
 
     def unhold(self, hold: Hold) -> None:
         """Give a hold back.
@@ -215,8 +216,8 @@ class RadixTree:
             step.hold_ref -= 1
             if step.hold_ref == 0 and step.lock_ref == 0:
                 self.held_len -= len(step)
-            self._offer(step)
             step = step.parent
+        self.evictions.offer(hold.node)  # what lies above it is no leaf
 
     def mark_dead(self, node: RadixNode, length: int, keep: int) -> None:
         """Say that nothing will need the path to `node`, of `length`, behind `keep` tokens.
@@ -227,9 +228,10 @@ class RadixTree:
         while step is not None and step.parent is not None and length - len(step) >= keep:
             if step.hold_ref == 0 and step.lock_ref == 0:
                 step.is_dead = True
-                self._offer(step)
+                self.evictions.offer(step)
             length -= len(step)
             step = step.parent
+        self._clock += 1  # so that the next use of the path is seen as one
 
     # -- eviction --------------------------------------------------------------------------
 
@@ -240,54 +242,13 @@ class RadixTree:
         """
         dropped: list[SlotArray] = []
         missing = count + -count % self.page_size
-        while missing > 0 and self.spare_heap:
-            node = self._pop_leaf()
-            if node is None:
-                continue
-            part = self._drop_end(node, missing)
-            dropped.append(part)
-            missing -= len(part)
-        while missing > 0 and (held := self._pop_held()) is not None:
-            part = self._drop_end(held, missing)
+        while missing > 0 and (leaf := self.evictions.pop()) is not None:
+            part = self._drop_end(leaf, missing)
             dropped.append(part)
             missing -= len(part)
         if dropped:
             self.version += 1
         return np.concatenate(dropped) if dropped else _NO_TOKENS
-
-    def _pop_leaf(self) -> RadixNode | None:
-        """Take the oldest entry of the heap; None when it no longer is a free leaf.
-
-        An entry whose node was used since goes back with its present time.
-        """
-        key, _, node = heapq.heappop(self.spare_heap)
-        if not node.in_heap or key != node.heap_key:
-            return None
-        node.in_heap = False
-        if not node.is_spare:
-            return None
-        if key != node.eviction_key:
-            self._offer(node)
-            return None
-        return node
-
-    def _pop_held(self) -> RadixNode | None:
-        """Take the held leaf that is needed last; None when there is none.
-
-        An entry whose node is needed otherwise since goes back with its present need. Called
-        once nothing else can be evicted, so that every leaf that can be is held.
-        """
-        while self.held_heap:
-            key, _, node = heapq.heappop(self.held_heap)
-            if key != node.held_key:
-                continue
-            node.held_key = None
-            if not node.is_evictable or not node.holds:
-                continue
-            if key == node.need:
-                return node
-            self._offer(node)
-        return None
 
     def _drop_end(self, node: RadixNode, count: int) -> SlotArray:
         """Remove the last `count` tokens of a free leaf, or the leaf; return the slots."""
@@ -297,7 +258,7 @@ class RadixTree:
         if keep:
             part = node.slots[keep:]
             node.hold_tokens(node.key[:keep].copy(), node.slots[:keep].copy())
-            self._offer(node)
+            self.evictions.offer(node)
         else:
             part = node.slots
             parent = node.parent
@@ -308,7 +269,7 @@ class RadixTree:
             for hold in node.holds:
                 hold.node = parent
             parent.holds.update(node.holds)
-            self._offer(parent)
+            self.evictions.offer(parent)
         self._count(node.namespace, -len(part))
         self.evictable_len -= len(part)
         self.held_len -= len(part) if node.hold_ref else 0
@@ -387,7 +348,7 @@ class RadixTree:
         self._count(namespace, len(leaf))
         self.version += 1
         leaf.stamp = self._clock
-        self._offer(leaf)
+        self.evictions.offer(leaf)
         for listener in self.listeners:
             listener.stored(leaf)
         return leaf
@@ -415,55 +376,13 @@ class RadixTree:
             step = step.parent
         return np.concatenate(parts[::-1]) if parts else _NO_TOKENS
 
-    def _touch(self, node: RadixNode) -> None:
+    def touch(self, node: RadixNode) -> None:
         """Mark the path to `node` as just used."""
+        if node.stamp == self._clock:
+            return  # so has all of its path, and nothing was used since
         self._clock += 1
         step: RadixNode | None = node
         while step is not None:
             step.stamp = self._clock
             step.is_dead = False
             step = step.parent
-
-    def _offer(self, node: RadixNode) -> None:
-        """Put a free leaf into the heap of spare or held ones, if it is not there early enough."""
-        if not node.is_evictable:
-            return
-        if node.hold_ref:
-            self._offer_held(node)
-            return
-        key = node.eviction_key
-        if not node.in_heap or key < node.heap_key:
-            node.in_heap, node.heap_key = True, key
-            self._num_offers += 1
-            heapq.heappush(self.spare_heap, (key, self._num_offers, node))
-
-    def _offer_held(self, node: RadixNode) -> None:
-        key = node.need
-        if node.held_key is not None and key >= node.held_key:
-            return
-        node.held_key = key
-        self._num_offers += 1
-        heapq.heappush(self.held_heap, (key, self._num_offers, node))
-        if len(self.held_heap) > 2 * self.num_nodes + 64:
-            self.held_heap = [
-                entry
-                for entry in self.held_heap
-                if entry[2].parent is not None and entry[0] == entry[2].held_key
-            ]  # neither outdated entries nor those of nodes that are gone
-            heapq.heapify(self.held_heap)
-
-
-def common_len(left: TokenArray, right: TokenArray) -> int:
-    """Return the length of the longest common prefix of two token arrays."""
-    size = min(len(left), len(right))
-    differs = left[:size] != right[:size]
-    index = int(differs.argmax()) if size else 0
-    return size if size == 0 or not differs[index] else index
-
-
-def _path(node: RadixNode) -> Iterator[RadixNode]:
-    """Yield the nodes from `node` up to the root."""
-    step: RadixNode | None = node
-    while step is not None:
-        yield step
-        step = step.parent

@@ -30,9 +30,9 @@ def check_tree(tree: RadixTree) -> None:
     assert held == tree.held_len, (held, tree.held_len)
     assert len(nodes) == tree.num_nodes, (len(nodes), tree.num_nodes)
     assert {name: size for name, size in sizes.items() if size} == tree.namespaces
-    entries = [id(n) for key, _, n in tree.spare_heap if n.in_heap and key == n.heap_key]
+    entries = [id(n) for key, _, n in tree.evictions.spare if n.in_heap and key == n.heap_key]
     assert len(entries) == len(set(entries)), "a node is twice in the eviction heap"
-    waiting = {id(n) for key, _, n in tree.held_heap if key == n.held_key}
+    waiting = {id(n) for key, _, n in tree.evictions.held if key == n.held_key}
     free = [node for node in nodes if node.is_evictable and node.holds]
     assert waiting.issuperset(map(id, free)), "a held leaf is missing from its heap"
 

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_tree import LATEST, common_len
+from lmc.runtime.cache.radix_node import LATEST, common_len
 from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.policy import OrderKind
 from lmc.runtime.engine.sequence import Sequence

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_tree import common_len
+from lmc.runtime.cache.radix_node import common_len
 from lmc.runtime.engine.drafting import least_chance, most_drafts
 from lmc.runtime.engine.model_runner import CausalModel, ModelRunner
 from lmc.runtime.engine.request import LogitRows

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 
 from lmc.ir.calls import CallHint
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_node import Hold, RadixNode, Rank
-from lmc.runtime.cache.radix_tree import LATEST
+from lmc.runtime.cache.radix_node import LATEST, Hold, RadixNode
 from lmc.runtime.engine.sequence import Sequence
 
 
@@ -60,6 +59,7 @@ class Foresight:
         self._stale: dict[Sequence, None] = {}
         self._changed: dict[Sequence, None] = {}
         self._orders: dict[str, list[Sequence]] = {}
+        self._are_settled = True
         self._num_begun = 0
         if self.is_on:
             cache.tree.listeners.append(self)
@@ -171,7 +171,11 @@ class Foresight:
         """
         if not self.is_on:
             return
-        self._find(seq, (self.place(seq), 0))
+        tokens = seq.token_ids[: seq.logits_from]
+        node, seq.matched_len = self._cache.tree.find(tokens, seq.namespace)
+        hold = self._waiting[seq] = self._cache.tree.hold(node, (self.place(seq), 0))
+        self._holders[hold] = seq
+        self._are_settled = False
         if seq.hint is not None:
             self._by_run.setdefault(seq.hint.run, {})[seq] = None
 
@@ -197,6 +201,13 @@ class Foresight:
         self._refresh(seq)
         return True
 
+    def found(self, seq: Sequence) -> tuple[RadixNode, int] | None:
+        """Return the node that ends what is cached of a sequence, and how much that is.
+
+        None for one that nothing is held for: that has to be looked up.
+        """
+        return (self._waiting[seq].node, seq.matched_len) if self.knows_match(seq) else None
+
     def take_changed(self) -> list[Sequence]:
         """Return the waiting sequences whose match or whose run's place has changed."""
         for seq in list(self._stale):
@@ -210,17 +221,23 @@ class Foresight:
 
     def set_order(self, tenant: str, order: list[Sequence]) -> None:
         """Take note of the order in which a tenant's waiting sequences should start."""
+        if order != self._orders.get(tenant):
+            self._are_settled = False
         self._orders[tenant] = order
         if not order:
             del self._orders[tenant]
 
     def settle_ranks(self) -> None:
         """Rank what is held by the order of those who wait; comes before it is evicted."""
+        if self._are_settled:
+            return
+        self._are_settled = True
+        waiting, rerank = self._waiting, self._cache.tree.rerank
         for order in self._orders.values():
             for index, seq in enumerate(order):
-                hold = self._waiting.get(seq)
-                if hold is not None:
-                    self._cache.tree.rerank(hold, (hold.rank[0], index))
+                hold = waiting.get(seq)
+                if hold is not None and hold.rank[1] != index:
+                    rerank(hold, (hold.rank[0], index))
 
     def _refresh(self, seq: Sequence) -> None:
         """Look again for what a sequence finds in the cache, if that may have changed."""
@@ -228,17 +245,9 @@ class Foresight:
             return
         del self._stale[seq]
         self._changed[seq] = None
+        tokens, known = seq.token_ids[: seq.logits_from], seq.matched_len
         hold = self._waiting[seq]
-        del self._holders[hold]
-        self._cache.tree.unhold(hold)
-        self._find(seq, hold.rank)
-
-    def _find(self, seq: Sequence, rank: Rank) -> None:
-        """Hold what is cached of a sequence."""
-        tokens = seq.token_ids[: seq.logits_from]
-        node, seq.matched_len = self._cache.tree.find(tokens, seq.namespace)
-        hold = self._waiting[seq] = self._cache.tree.hold(node, rank)
-        self._holders[hold] = seq
+        seq.matched_len = self._cache.tree.follow(hold, tokens, known, seq.namespace)
 
     def _run_moved(self, run: int | None) -> None:
         if run is not None:
@@ -260,6 +269,7 @@ class Foresight:
         for hold in leaf.holds:
             seq = self._holders.get(hold)
             if seq is not None:
+                seq.matched_len -= len(leaf) - keep
                 self._stale[seq] = None
 
     def _keep(self, record: RunRecord, hint: CallHint, node: RadixNode) -> None:

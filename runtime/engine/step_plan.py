@@ -10,9 +10,9 @@ from lmc.runtime.engine.sequence import Sequence, SequenceState
 IntArray = NDArray[np.int32]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Extend:
-    """One sequence's part of a step: `length` tokens from position `start`.
+    """One sequence's part of a step: `length` tokens from position `start`; never changed.
 
     Its logits are rows `first_logit` and following of the step's logits: those of the
     positions `logits_start` to `start + length`. The last `num_drafts` tokens are drafts.
@@ -73,17 +73,19 @@ class StepPlan:
 class OpenStep:
     """A step while it is being chosen: parts, and what is left of its limits.
 
-    `parts` holds the number of tokens that each sequence computes.
+    `parts` holds the number of tokens that each sequence computes, `num_tokens` their sum.
     """
 
     tokens_left: int
     logits_left: int
-    parts: dict[Sequence, int] = field(default_factory=dict)
+    parts: dict[Sequence, int] = field(default_factory=dict[Sequence, int])
+    num_tokens: int = 0
 
-    @property
-    def num_tokens(self) -> int:
-        """Tokens of the parts."""
-        return sum(self.parts.values())
+    def take_decodes(self, running: list[Sequence]) -> None:
+        """Add what is known of every sequence that decodes; the step's tokens may go negative."""
+        for seq in running:
+            if seq.cached_len >= seq.prefill_len:
+                self.take(seq, limit=max(1, self.tokens_left))
 
     def take(self, seq: Sequence, *, limit: int) -> int:
         """Add as much of `seq` as fits `limit` tokens and the step's rows of logits.
@@ -91,18 +93,28 @@ class OpenStep:
         Returns how many tokens that are.
         """
         done = self.parts.get(seq, 0)
-        length = min(seq.extend_len - done, limit)
-        free_rows = max(0, seq.logits_from - seq.cached_len - done)
-        length = min(length, free_rows + self.logits_left)
-        if length > 0:
-            self.parts[seq] = done + length
-            self.tokens_left -= length
-            self.logits_left -= max(0, length - free_rows)
-        return max(0, length)
+        begun = seq.cached_len + done
+        length = min(seq.goal_len - begun, limit)
+        free_rows = max(0, seq.logits_from - begun)
+        if length > free_rows + self.logits_left:
+            length = free_rows + self.logits_left
+        if length <= 0:
+            return 0
+        self.parts[seq] = done + length
+        self.num_tokens += length
+        self.tokens_left -= length
+        if length > free_rows:
+            self.logits_left -= length - free_rows
+        return length
+
+    def tokens_of(self, tenant: str) -> int:
+        """Return the tokens of a tenant's parts."""
+        return sum(length for seq, length in self.parts.items() if seq.tenant == tenant)
 
     def drop(self, seq: Sequence) -> int:
         """Take a sequence out again; return how many tokens it had."""
         length = self.parts.pop(seq, 0)
+        self.num_tokens -= length
         self.tokens_left += length
         self.logits_left += max(0, length - max(0, seq.logits_from - seq.cached_len))
         return length
@@ -111,6 +123,7 @@ class OpenStep:
         """Let a sequence's part go on with draft tokens; they fit the step's limits."""
         seq.propose(token_ids)
         self.parts[seq] += len(token_ids)
+        self.num_tokens += len(token_ids)
         self.tokens_left -= len(token_ids)
         self.logits_left -= len(token_ids)
 
@@ -126,33 +139,57 @@ def lay_out(
 
     Writes `new_slots`, int32 [those of all pages that the parts begin], into the page table.
     """
-    lengths = np.array(list(parts.values()), dtype=np.int32)
+    extends, rows, starts, token_ids, logit_rows = _gather(parts)
+    lengths = np.fromiter(parts.values(), dtype=np.int32, count=len(parts))
     seq_starts = np.zeros(len(parts) + 1, dtype=np.int32)
-    np.cumsum(lengths, out=seq_starts[1:])
-    total = int(seq_starts[-1])
-    table_rows = np.array([seq.row for seq in parts], dtype=np.int32)
-    starts = np.array([seq.cached_len for seq in parts], dtype=np.int32)
-    positions = np.arange(total, dtype=np.int32) + np.repeat(starts - seq_starts[:-1], lengths)
-    token_ids = np.empty(total, dtype=np.int32)
-    extends: list[Extend] = []
-    logit_rows: list[int] = []
-    base = 0
-    for seq, length in parts.items():
-        start, end = seq.cached_len, seq.cached_len + length
-        token_ids[base : base + length] = seq.fed_ids(end)[start:]
-        logits_start = min(max(start, seq.logits_from), end)
-        extends.append(
-            Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows), seq.num_drafts)
-        )
-        logit_rows.extend(range(base + logits_start - start, base + length))
-        base += length
-    token_rows = np.repeat(table_rows, lengths)
+    lengths.cumsum(out=seq_starts[1:])
+    table_rows = np.array(rows, dtype=np.int32)
+    firsts = np.array(starts, dtype=np.int32)
+    if len(token_ids) == len(parts):  # one token each
+        positions, token_rows = firsts, table_rows
+    else:
+        positions = (firsts - seq_starts[:-1]).repeat(lengths)
+        positions += np.arange(len(token_ids), dtype=np.int32)
+        token_rows = table_rows.repeat(lengths)
     slots = give_slots(extends, token_rows, positions, new_slots, page_table, page_size=page_size)
     wanted = np.array(logit_rows, dtype=np.int32)
     plan = StepPlan(extends, token_ids, positions, slots, seq_starts, table_rows, wanted)
     for part in extends:
-        part.seq.alloc_len = part.end  # last, so that a failure leaves the slots to the caller
+        part.seq.alloc_len = part.start + part.length  # last: a failure leaves the caller its slots
     return plan
+
+
+def _gather(
+    parts: dict[Sequence, int],
+) -> tuple[list[Extend], list[int], list[int], IntArray, list[int]]:
+    """Return the parts of a plan, their rows of the page table, first positions and tokens.
+
+    Then the places, among all tokens, of those whose logits are wanted.
+    """
+    token_ids = np.empty(sum(parts.values()), dtype=np.int32)
+    extends: list[Extend] = []
+    rows: list[int] = []
+    starts: list[int] = []
+    logit_rows: list[int] = []
+    base = 0
+    for seq, length in parts.items():
+        start = seq.cached_len
+        end = start + length
+        logits_start = min(max(start, seq.logits_from), end)
+        extends.append(
+            Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows), seq.num_drafts)
+        )
+        rows.append(seq.row)
+        starts.append(start)
+        fed = seq.fed_ids(end)
+        if length == 1:
+            token_ids[base] = fed[start]
+        else:
+            token_ids[base : base + length] = fed[start:]
+        if logits_start < end:
+            logit_rows.extend(range(base + logits_start - start, base + length))
+        base += length
+    return extends, rows, starts, token_ids, logit_rows
 
 
 def give_slots(

@@ -21,7 +21,7 @@ from lmc.runtime.cache.disk_folder import DiskFolder
 from lmc.runtime.cache.disk_tier import DiskTier, Fetch
 from lmc.runtime.cache.host_tier import HostTier
 from lmc.runtime.cache.prefix_cache import PrefixCache, TokenArray
-from lmc.runtime.cache.radix_tree import RadixNode
+from lmc.runtime.cache.radix_node import RadixNode
 from lmc.runtime.engine.kv_memory import HostMemory
 from lmc.runtime.engine.model_runner import ModelRunner
 from lmc.runtime.engine.sequence import Sequence, SequenceState

@@ -53,7 +53,7 @@ def test_the_order_is_what_sorting_anew_would_give(seed, monkeypatch):
         elif event < 0.12:
             driver.scheduler.end_run(rng.randrange(12))
         elif event < 0.16 and driver.scheduler.running:
-            driver.scheduler._preempt(rng.choice(driver.scheduler.running))
+            driver.scheduler.room.preempt(rng.choice(driver.scheduler.running))
         for tenant in others:
             wanted = order_from_scratch(driver, tenant)
             assert driver.scheduler.waiting.ordered(driver.scheduler.step, tenant) == wanted

@@ -87,7 +87,7 @@ class Play:
             self.drop_guess()
         elif kind == "preempt":
             if self.seqs[target].state is SequenceState.RUNNING:
-                scheduler._preempt(self.seqs[target])
+                scheduler.room.preempt(self.seqs[target])
                 self.happened += 1
         elif not self.seqs[target].is_finished:
             self.driver.end(self.seqs[target], kind)

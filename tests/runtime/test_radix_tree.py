@@ -6,7 +6,8 @@ from cache_world import Holder
 
 from lmc.runtime.cache.page_pool import Owner, PageOwnershipError
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_tree import RadixTree, common_len
+from lmc.runtime.cache.radix_node import common_len
+from lmc.runtime.cache.radix_tree import RadixTree
 
 
 def ids(text):
@@ -162,7 +163,7 @@ def test_nodes_stay_in_proportion_to_the_cached_tokens():
     cache.check()
     nodes = list(cache.tree.nodes())
     assert len(nodes) <= len(cache.tree) <= 256
-    assert len(cache.tree.spare_heap) <= len(nodes)
+    assert len(cache.tree.evictions.spare) <= len(nodes)
 
 
 def test_with_pages_only_whole_ones_are_shared():

@@ -266,7 +266,7 @@ def test_a_preempted_sequence_starts_again_before_new_ones():
     young = driver.submit([40, 41, 42], 30)
     driver.step()
     warm = driver.submit([*range(120), 1], 1)
-    driver.scheduler._preempt(young)
+    driver.scheduler.room.preempt(young)
     assert driver.scheduler.waiting.matched_len(warm) > driver.scheduler.waiting.matched_len(young)
     assert driver.scheduler.waiting.ordered(driver.scheduler.step, "") == [young, warm]
     driver.run()
@@ -277,7 +277,7 @@ def test_a_plan_made_before_a_preemption_no_longer_applies():
     driver = Driver(budget=8)
     seq = driver.submit(range(20), 2)
     stale, _ = driver.scheduler.plan()
-    driver.scheduler._preempt(seq)
+    driver.scheduler.room.preempt(seq)
     fresh, _ = driver.scheduler.plan()
     driver.scheduler.commit(stale)
     assert seq.cached_len == 0

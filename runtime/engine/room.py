@@ -1,0 +1,161 @@
+"""Room: whether there is memory and a row for a sequence, and who gives way for it.
+
+When the pool is full, guesses go first; then the youngest running sequence is preempted: its
+KV goes to the tree, where eviction may take it, and it starts again later with its output kept.
+The oldest running sequence always moves on, so every sequence ends.
+"""
+
+from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.engine.admission import WaitingQueue
+from lmc.runtime.engine.foresight import Foresight
+from lmc.runtime.engine.guesses import Guesses
+from lmc.runtime.engine.rows import Rows
+from lmc.runtime.engine.sequence import Sequence, SequenceState
+from lmc.runtime.engine.step_plan import OpenStep
+from lmc.runtime.engine.tenants import Tenants, tokens_of
+
+GROWTH_RESERVE = 32
+"""Output tokens per running sequence that admission keeps room for."""
+
+
+class Room:
+    """Weighs what sequences need against what is there; preempts.
+
+    Args:
+        cache: the KV memory.
+        rows: who runs.
+        waiting: where those that are preempted go.
+        guesses: what goes before any call has to give way.
+        foresight: tells what calls to come will need.
+        tenants: tell who is beyond its share.
+    """
+
+    def __init__(
+        self,
+        cache: PrefixCache,
+        rows: Rows,
+        waiting: WaitingQueue,
+        *,
+        guesses: Guesses,
+        foresight: Foresight,
+        tenants: Tenants,
+    ) -> None:
+        self._cache = cache
+        self._rows = rows
+        self._waiting = waiting
+        self._guesses = guesses
+        self._foresight = foresight
+        self._tenants = tenants
+        self.num_preemptions = 0
+
+    # -- what there is -----------------------------------------------------------------------
+
+    def claimed(self, chosen: OpenStep) -> int:
+        """Return the slots that the parts of a step must get."""
+        if self._cache.page_size == 1:
+            return chosen.num_tokens
+        slots, parts = self._cache.new_slots, chosen.parts.items()
+        return sum(slots(seq.cached_len, seq.cached_len + length) for seq, length in parts)
+
+    def reserved(self) -> int:
+        """Return the slots that the running sequences will need soon."""
+        slots = self._cache.new_slots
+        return sum(slots(seq.cached_len, seq.goal_len + growth(seq)) for seq in self._rows.running)
+
+    def is_enough(self, seq: Sequence, need: int) -> bool:
+        """Whether a sequence that needs so many slots may start.
+
+        Beside others it may take only what no call to come is known to need, and what leaves
+        room for earlier runs; within its tenant's share, whatever does not run. Alone it may
+        take everything: guesses first, pins at last.
+        """
+        free = self._cache.spare if self._foresight.is_on else self._cache.available
+        if running := self._rows.running:
+            if self._tenants.is_within_share(seq.tenant, _wanted(seq), running):
+                return self._cache.available - self.reserved() >= need
+            most = need + seq.max_len - seq.goal_len - growth(seq)
+            return free - self.reserved() >= self._foresight.claim(seq, need, most)
+        while self._cache.available < need:
+            if not self.drop_guess() and not self._cache.drop_oldest_pin():
+                return False
+        return True
+
+    def has_row(self, tenant: str) -> bool:
+        """Whether a row is free, or a tenant may take one."""
+        running = self._rows.running
+        if len(running) < self._rows.count:
+            return True  # those that open guesses have are given up
+        return self._tenants.row_victim(tenant, running, self._age) is not None
+
+    # -- who gives way -----------------------------------------------------------------------
+
+    def make(self) -> None:
+        """Drop a guess, else preempt the youngest sequence; the last one gets the pins' memory.
+
+        Of several runs the one that began last loses its youngest; of several tenants the one
+        that is most beyond its share.
+        """
+        if self.drop_guess():
+            return
+        running = self._rows.running
+        if len(running) > 1:
+            heavy = self._tenants.memory_victim(running, self._age)
+            self.preempt(heavy or max(running, key=self._age))
+        elif not self._cache.drop_oldest_pin():
+            raise RuntimeError("a lone sequence does not fit a pool that it was checked against")
+
+    def take_from_others(self, seq: Sequence, chosen: OpenStep) -> bool:
+        """Take a row, or memory, from a tenant beyond its share; False where none is due."""
+        if self._rows.free:
+            return self.take_memory(seq, _wanted(seq), chosen)
+        victim = self._tenants.row_victim(seq.tenant, self._rows.running, self._age)
+        if victim is not None:
+            self._stop(victim, chosen)
+        return victim is not None
+
+    def take_memory(self, seq: Sequence, need: int, chosen: OpenStep) -> bool:
+        """Preempt for a tenant that is within its share with `need` more tokens."""
+        running = self._rows.running
+        if not self._tenants.is_within_share(seq.tenant, need, running):
+            return False
+        victim = self._tenants.memory_victim(running, self._age)
+        if victim is not None:
+            self._stop(victim, chosen)
+        return victim is not None
+
+    def drop_guess(self) -> bool:
+        """Drop a guess for its memory and row; False where there is none."""
+
+        def release(seq: Sequence) -> None:
+            self._cache.release(self._rows.withdraw(seq, keep_cache=False))
+            seq.reset(SequenceState.FINISHED)
+            self._tenants.leave(seq)
+
+        return self._guesses.drop_one(release)
+
+    def preempt(self, seq: Sequence) -> None:
+        """Stop a running sequence; it starts again later with its tokens kept."""
+        self._cache.release(self._rows.withdraw(seq, keep_cache=True))
+        seq.reset(SequenceState.WAITING)
+        seq.num_preemptions += 1
+        self.num_preemptions += 1
+        self._waiting.add_preempted(seq)
+
+    def _stop(self, seq: Sequence, chosen: OpenStep) -> None:
+        """Preempt a sequence that may have a part in the step."""
+        self._tenants.charge(seq.tenant, -chosen.drop(seq))
+        self.preempt(seq)
+
+    def _age(self, seq: Sequence) -> tuple[int, int]:
+        """Return the sort key by which the youngest comes last."""
+        return self._foresight.place(seq), seq.serial
+
+
+def growth(seq: Sequence) -> int:
+    """Return the slots to keep free for the output that a sequence may still make."""
+    return min(GROWTH_RESERVE, seq.max_len - seq.goal_len)
+
+
+def _wanted(seq: Sequence) -> int:
+    """Tokens of memory that a sequence will soon hold once it starts."""
+    return tokens_of(seq) + growth(seq)
