@@ -73,9 +73,7 @@ class Load:
         self.serial += 1
         stem = self.draw.choice(self.stems)[: self.draw.randint(20, 300)]
         prompt = np.array(stem + self.tokens(60), dtype=np.int32)
-        seq = Sequence(
-            self.serial, prompt, max_len=len(prompt) + 2000, logits_from=len(prompt) - 1
-        )
+        seq = Sequence(self.serial, prompt, max_len=len(prompt) + 2000, logits_from=len(prompt) - 1)
         seq.tenant = self.tenants[self.serial % len(self.tenants)]
         self.scheduler.submit(seq)
 

@@ -71,7 +71,7 @@ class EvictionQueue:
             if key != node.held_key:
                 continue
             node.held_key = None
-            if not node.is_evictable or not node.holds:
+            if not node.is_evictable or not node.groups:
                 continue
             if key == node.need:
                 return node

@@ -1,49 +1,36 @@
 """RadixNode: a run of tokens in the prefix tree, with its locks and holds."""
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lmc.runtime.cache.holds import HoldGroup
+
 TokenArray = NDArray[np.int32]
 SlotArray = NDArray[np.int32]
-
-Rank = tuple[int, ...]
-
-LATEST = 2**62
-"""The number of a rank that stands behind all others."""
-
-
-@dataclass(slots=True, eq=False)
-class Hold:
-    """A wish to keep the path to a node: it does not protect it, but it is evicted late.
-
-    When the node is evicted, the hold moves up to what is left of its path.
-    """
-
-    node: "RadixNode"
-    rank: Rank
 
 
 class RadixNode:
     """A run of tokens below its parent, and the slots that hold their KV.
 
     `lock_ref` counts the locks taken at this node or below; `holders` those at this node.
-    `hold_ref` and `holds` are the same for holds. `edge` is the key of its parent's
-    `children` that leads here.
+    `hold_ref` counts the holds that end at this node or below; `groups` has those at this node,
+    by the token that follows in their paths (see holds.py). `begin` tokens stand before it.
+    `edge` is the key of its parent's `children` that leads here.
     """
 
     __slots__ = (
+        "begin",
         "children",
         "data",
         "edge",
+        "groups",
         "heap_key",
         "held_key",
         "hold_ref",
         "holders",
-        "holds",
         "in_heap",
         "is_dead",
         "key",
@@ -66,6 +53,7 @@ class RadixNode:
         namespace: str = "",
     ) -> None:
         self.parent = parent
+        self.begin = 0 if parent is None else parent.end
         self.edge = edge
         self.namespace = namespace
         self.hold_tokens(key, slots)
@@ -74,7 +62,7 @@ class RadixNode:
         self.lock_ref = 0
         self.holders = 0
         self.hold_ref = 0
-        self.holds: dict[Hold, None] = {}
+        self.groups: dict[int, HoldGroup] = {}
         self.is_dead = False
         self.stamp = 0
         self.in_heap = False
@@ -91,6 +79,11 @@ class RadixNode:
         return len(self.key)
 
     @property
+    def end(self) -> int:
+        """How many tokens there are from the root down to its end."""
+        return self.begin + len(self.key)
+
+    @property
     def is_evictable(self) -> bool:
         """Whether the node is a leaf that nobody has locked (the root never is)."""
         return not self.children and self.lock_ref == 0 and self.parent is not None
@@ -101,7 +94,7 @@ class RadixNode:
 
         The numbers of the most urgent hold's rank, negative.
         """
-        rank = min(hold.rank for hold in self.holds)
+        rank = min([group.best for group in self.groups.values()])
         return *(-place for place in rank), self.stamp
 
     @property

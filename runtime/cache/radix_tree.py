@@ -17,10 +17,9 @@ from collections.abc import Hashable, Iterator
 import numpy as np
 
 from lmc.runtime.cache.eviction import EvictionQueue
+from lmc.runtime.cache.holds import NO_TOKEN, Hold, Rank, gather, group_at
 from lmc.runtime.cache.radix_node import (
-    Hold,
     RadixNode,
-    Rank,
     SlotArray,
     TokenArray,
     TreeListener,
@@ -82,9 +81,12 @@ class RadixTree:
         """Return the tokens from the root down to the end of `node`."""
         return np.concatenate([step.key for step in path(node)][::-1])
 
-    def path_len(self, node: RadixNode) -> int:
-        """Return how many tokens there are from the root down to the end of `node`."""
-        return sum(map(len, path(node)))
+    def unlocked_len(self, node: RadixNode) -> int:
+        """Return how many tokens of the path to `node` a lock of it would protect."""
+        top: RadixNode | None = node
+        while top is not None and top.lock_ref == 0:
+            top = top.parent
+        return node.end - (0 if top is None else top.end)
 
     # -- growing ---------------------------------------------------------------------------
 
@@ -163,29 +165,37 @@ class RadixTree:
 
     # -- holds -----------------------------------------------------------------------------
 
-    def hold(self, node: RadixNode, rank: Rank) -> Hold:
-        """Hold the path to `node`; of the held leaves that of the highest rank goes first."""
-        made = Hold(node, rank)
-        node.holds[made] = None
+    def hold(self, node: RadixNode, rank: Rank, token: int = NO_TOKEN) -> Hold:
+        """Hold the path to `node`, which goes on with `token` where that is cached.
+
+        Of the held leaves that of the highest rank goes first.
+        """
+        group = group_at(node, token)
+        made = Hold(group, rank)
+        group.add(made)
         self._hold_down_to(node, None)
         return made
 
-    def follow(self, hold: Hold, key: TokenArray, length: int, namespace: str = "") -> int:
-        """Move a hold down along `key` as far as that is cached now; refreshes nothing.
+    def follow(self, hold: Hold, key: TokenArray, namespace: str = "") -> int:
+        """Move a hold, whose path `key` begins with, down along it as far as that is cached now.
 
-        The hold is at the end of `key[:length]`. Returns the length of the path that is held
-        then. Splits a node when the path ends inside it.
+        Returns the length of the path that is held then. Splits a node when the path ends
+        inside it; counts as no use.
         """
         held = hold.node
-        node, depth, inner = self._walk(held, key, length, namespace)
+        node, depth, inner = self._walk(held, key, held.end, namespace)
         if inner:
             node = self._split(node.children[self.edge_of(node, key, depth, namespace)], inner)
-        if node is not held:
-            del held.holds[hold]
-            hold.node = node
-            node.holds[hold] = None
-            self._hold_down_to(node, held)
-        return depth + inner
+        length = depth + inner
+        if node is held:
+            return length
+        is_watched = hold in hold.group.watched
+        hold.group.remove(hold)
+        group_at(node, int(key[length]) if length < len(key) else NO_TOKEN).add(hold)
+        if is_watched:
+            hold.group.watched[hold] = None
+        self._hold_down_to(node, held)
+        return length
 
     def _hold_down_to(self, node: RadixNode, start: RadixNode | None) -> None:
         """Count one more hold in the nodes below `start`, or from the root on, down to `node`."""
@@ -201,7 +211,7 @@ class RadixTree:
     def rerank(self, hold: Hold, rank: Rank) -> None:
         """Give a hold another rank."""
         if hold.rank != rank:
-            hold.rank = rank
+            hold.group.rerank(hold, rank)
             self.evictions.offer(hold.node)
 
     def unhold(self, hold: Hold) -> None:
@@ -210,14 +220,15 @@ class RadixTree:
         Raises:
             KeyError: it was given back before.
         """
-        del hold.node.holds[hold]
-        step: RadixNode | None = hold.node
+        node = hold.node
+        hold.group.remove(hold)
+        step: RadixNode | None = node
         while step is not None:
             step.hold_ref -= 1
             if step.hold_ref == 0 and step.lock_ref == 0:
                 self.held_len -= len(step)
             step = step.parent
-        self.evictions.offer(hold.node)  # what lies above it is no leaf
+        self.evictions.offer(node)  # what lies above it is no leaf
 
     def mark_dead(self, node: RadixNode, length: int, keep: int) -> None:
         """Say that nothing will need the path to `node`, of `length`, behind `keep` tokens.
@@ -257,6 +268,7 @@ class RadixTree:
             listener.dropping(node, keep)
         if keep:
             part = node.slots[keep:]
+            gather(node, node, int(node.key[keep]))
             node.hold_tokens(node.key[:keep].copy(), node.slots[:keep].copy())
             self.evictions.offer(node)
         else:
@@ -266,9 +278,7 @@ class RadixTree:
             del parent.children[node.edge]
             node.parent = None
             self.num_nodes -= 1
-            for hold in node.holds:
-                hold.node = parent
-            parent.holds.update(node.holds)
+            gather(node, parent, int(node.key[0]))
             self.evictions.offer(parent)
         self._count(node.namespace, -len(part))
         self.evictable_len -= len(part)
@@ -327,6 +337,7 @@ class RadixTree:
         upper.lock_ref, upper.stamp = node.lock_ref, node.stamp
         upper.hold_ref, upper.is_dead = node.hold_ref, node.is_dead
         node.hold_tokens(node.key[at:].copy(), node.slots[at:].copy())
+        node.begin = upper.end
         node.parent, node.edge = upper, self.edge_of(upper, node.key, 0, node.namespace)
         upper.children[node.edge] = node
         parent.children[upper.edge] = upper

@@ -33,7 +33,7 @@ def check_tree(tree: RadixTree) -> None:
     entries = [id(n) for key, _, n in tree.evictions.spare if n.in_heap and key == n.heap_key]
     assert len(entries) == len(set(entries)), "a node is twice in the eviction heap"
     waiting = {id(n) for key, _, n in tree.evictions.held if key == n.held_key}
-    free = [node for node in nodes if node.is_evictable and node.holds]
+    free = [node for node in nodes if node.is_evictable and node.groups]
     assert waiting.issuperset(map(id, free)), "a held leaf is missing from its heap"
 
 
@@ -45,12 +45,18 @@ def _check_node(tree: RadixTree, node: RadixNode) -> None:
     below = sum(child.lock_ref for child in node.children.values())
     assert node.lock_ref == node.holders + below, "lock_ref is not the locks below"
     below = sum(child.hold_ref for child in node.children.values())
-    assert node.hold_ref == len(node.holds) + below, "hold_ref is not the holds below"
-    assert all(hold.node is node for hold in node.holds), "a hold names another node"
+    held = sum(len(group.holds) for group in node.groups.values())
+    assert node.hold_ref == held + below, "hold_ref is not the holds below"
+    for token, group in node.groups.items():
+        assert (group.node, group.token) == (node, token), "a group names another place"
+        assert all(hold.group is group for hold in group.holds), "a hold names another group"
+        assert group.best == min(hold.rank for hold in group.holds), "a rank is outdated"
+        assert group.holds.keys() >= group.watched.keys(), "a watched hold is gone"
     assert not node.is_spare or node.in_heap, "a spare leaf is missing from the heap"
-    is_late = node.held_key is not None and node.holds and node.held_key > node.need
+    is_late = node.held_key is not None and node.groups and node.held_key > node.need
     assert not (is_late and node.is_evictable), "a held leaf would be evicted too late"
     for edge, child in node.children.items():
+        assert child.begin == node.end, "a child begins elsewhere than its parent ends"
         assert child.parent is node, "a child has another parent"
         right = tree.edge_of(node, child.key, 0, child.namespace)
         assert edge == child.edge == right, "a child sits under another token"

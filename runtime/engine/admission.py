@@ -21,8 +21,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmc.runtime.cache.holds import LATEST
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_node import LATEST, common_len
+from lmc.runtime.cache.radix_node import common_len
 from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.policy import OrderKind
 from lmc.runtime.engine.sequence import Sequence
@@ -128,6 +129,7 @@ class WaitingQueue:
         lane.window[seq.serial] = seq
         if self._is_kept:
             lane.young[seq.serial] = seq
+            self._foresight.watch(seq)
             lane.place(seq, self._rank(seq, self._step))
 
     def _bring_up_to_date(self, lane: "Lane", step: int) -> None:

@@ -12,8 +12,9 @@ Only the order of work and of eviction depends on this; wrong hints cost time.
 from dataclasses import dataclass, field
 
 from lmc.ir.calls import CallHint
+from lmc.runtime.cache.holds import LATEST, Hold
 from lmc.runtime.cache.prefix_cache import PrefixCache
-from lmc.runtime.cache.radix_node import LATEST, Hold, RadixNode
+from lmc.runtime.cache.radix_node import RadixNode
 from lmc.runtime.engine.sequence import Sequence
 
 
@@ -165,19 +166,23 @@ class Foresight:
     # -- holds -----------------------------------------------------------------------------
 
     def hold_waiting(self, seq: Sequence) -> None:
-        """Hold what a waiting sequence finds in the cache, and note how much that is.
-
-        From then on it is known when that changes (see `take_changed`).
-        """
+        """Hold what a waiting sequence finds in the cache, and note how much that is."""
         if not self.is_on:
             return
         tokens = seq.token_ids[: seq.logits_from]
         node, seq.matched_len = self._cache.tree.find(tokens, seq.namespace)
-        hold = self._waiting[seq] = self._cache.tree.hold(node, (self.place(seq), 0))
+        rank = self.place(seq), 0
+        hold = self._waiting[seq] = self._cache.tree.hold(node, rank, seq.next_unmatched)
         self._holders[hold] = seq
         self._are_settled = False
         if seq.hint is not None:
             self._by_run.setdefault(seq.hint.run, {})[seq] = None
+
+    def watch(self, seq: Sequence) -> None:
+        """Have `take_changed` tell also when less of a waiting sequence is cached than before."""
+        hold = self._waiting.get(seq)
+        if hold is not None:
+            hold.group.watched[hold] = None
 
     def forget_waiting(self, seq: Sequence) -> None:
         """Give back what is held for a waiting sequence."""
@@ -195,10 +200,14 @@ class Foresight:
                 del self._by_run[seq.hint.run]
 
     def knows_match(self, seq: Sequence) -> bool:
-        """Whether `seq.matched_len` is right: brought up to date where somebody is held."""
-        if seq not in self._waiting:
+        """Whether `seq.matched_len` is right: brought up to date where something is held."""
+        hold = self._waiting.get(seq)
+        if hold is None:
             return False
-        self._refresh(seq)
+        if seq in self._stale:
+            self._refresh(seq)
+        else:
+            seq.matched_len = hold.node.end
         return True
 
     def found(self, seq: Sequence) -> tuple[RadixNode, int] | None:
@@ -209,7 +218,7 @@ class Foresight:
         return (self._waiting[seq].node, seq.matched_len) if self.knows_match(seq) else None
 
     def take_changed(self) -> list[Sequence]:
-        """Return the waiting sequences whose match or whose run's place has changed."""
+        """Return the watched sequences whose match, and those whose run's place, has changed."""
         for seq in list(self._stale):
             self._refresh(seq)
         changed = list(self._changed)
@@ -240,14 +249,11 @@ class Foresight:
                     rerank(hold, (hold.rank[0], index))
 
     def _refresh(self, seq: Sequence) -> None:
-        """Look again for what a sequence finds in the cache, if that may have changed."""
-        if seq not in self._stale:
-            return
+        """Look again for what a sequence finds in the cache, since that may have changed."""
         del self._stale[seq]
         self._changed[seq] = None
-        tokens, known = seq.token_ids[: seq.logits_from], seq.matched_len
-        hold = self._waiting[seq]
-        seq.matched_len = self._cache.tree.follow(hold, tokens, known, seq.namespace)
+        tokens = seq.token_ids[: seq.logits_from]
+        seq.matched_len = self._cache.tree.follow(self._waiting[seq], tokens, seq.namespace)
 
     def _run_moved(self, run: int | None) -> None:
         if run is not None:
@@ -258,19 +264,16 @@ class Foresight:
     def stored(self, leaf: RadixNode) -> None:
         """Take note of a new leaf: what ended at its parent may go on there."""
         assert leaf.parent is not None, "a leaf has a parent"
-        first = int(leaf.key[0])
-        for hold in leaf.parent.holds:
+        group = leaf.parent.groups.get(int(leaf.key[0]))
+        for hold in group.holds if group is not None else ():
             seq = self._holders.get(hold)
-            if seq is not None and seq.next_unmatched == first:
+            if seq is not None:
                 self._stale[seq] = None
 
     def dropping(self, leaf: RadixNode, keep: int) -> None:
         """Take note that a leaf is cut: what ended there ends earlier."""
-        for hold in leaf.holds:
-            seq = self._holders.get(hold)
-            if seq is not None:
-                seq.matched_len -= len(leaf) - keep
-                self._stale[seq] = None
+        for group in leaf.groups.values():
+            self._stale.update((self._holders[hold], None) for hold in group.watched)
 
     def _keep(self, record: RunRecord, hint: CallHint, node: RadixNode) -> None:
         if record.place is None:
@@ -285,7 +288,7 @@ class Foresight:
         hold = record.holds.pop(number, None)
         if hold is None:
             return
-        node, length = hold.node, self._cache.tree.path_len(hold.node)
+        node, length = hold.node, hold.node.end
         self._cache.tree.unhold(hold)
         self._cache.mark_dead(node, length, record.shared_len)
 

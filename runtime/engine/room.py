@@ -6,6 +6,7 @@ The oldest running sequence always moves on, so every sequence ends.
 """
 
 from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.cache.radix_node import RadixNode
 from lmc.runtime.engine.admission import WaitingQueue
 from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.guesses import Guesses
@@ -59,8 +60,11 @@ class Room:
 
     def reserved(self) -> int:
         """Return the slots that the running sequences will need soon."""
+        running = self._rows.running
+        if self._cache.page_size == 1:
+            return sum([seq.goal_len - seq.cached_len + growth(seq) for seq in running])
         slots = self._cache.new_slots
-        return sum(slots(seq.cached_len, seq.goal_len + growth(seq)) for seq in self._rows.running)
+        return sum(slots(seq.cached_len, seq.goal_len + growth(seq)) for seq in running)
 
     def is_enough(self, seq: Sequence, need: int) -> bool:
         """Whether a sequence that needs so many slots may start.
@@ -69,23 +73,41 @@ class Room:
         room for earlier runs; within its tenant's share, whatever does not run. Alone it may
         take everything: guesses first, pins at last.
         """
-        free = self._cache.spare if self._foresight.is_on else self._cache.available
-        if running := self._rows.running:
-            if self._tenants.is_within_share(seq.tenant, _wanted(seq), running):
+        if self._rows.running:
+            if self._is_within_share(seq, _wanted(seq)):
                 return self._cache.available - self.reserved() >= need
-            most = need + seq.max_len - seq.goal_len - growth(seq)
-            return free - self.reserved() >= self._foresight.claim(seq, need, most)
+            return self._is_enough_beside(seq, need, 0)
         while self._cache.available < need:
             if not self.drop_guess() and not self._cache.drop_oldest_pin():
                 return False
         return True
 
+    def _is_enough_beside(self, seq: Sequence, need: int, locked: int) -> bool:
+        """Whether what is left, less `locked`, is enough for a sequence and for earlier runs."""
+        free = self._cache.spare if self._foresight.is_on else self._cache.available
+        most = need + seq.max_len - seq.goal_len - growth(seq)
+        claim = self._foresight.claim(seq, need, most)
+        return free - locked - self.reserved() >= claim
+
+    def is_hopeless(self, seq: Sequence, need: int, node: RadixNode) -> bool:
+        """Whether `is_enough` is false even once the path to `node` is locked for `seq`.
+
+        A cheap look, as nothing is locked for it; false where others may have to give way.
+        """
+        running, cache = self._rows.running, self._cache
+        if not running or not self._rows.free or self._guesses.running:
+            return False
+        if self._is_within_share(seq, _wanted(seq)):
+            left = cache.available - cache.tree.unlocked_len(node) - self.reserved()
+            return left < need and self._memory_victim() is None
+        # The whole path is held for it, so that a lock makes no difference to what is spare.
+        locked = 0 if self._foresight.is_on else cache.tree.unlocked_len(node)
+        return not self._is_enough_beside(seq, need, locked)
+
     def has_row(self, tenant: str) -> bool:
         """Whether a row is free, or a tenant may take one."""
-        running = self._rows.running
-        if len(running) < self._rows.count:
-            return True  # those that open guesses have are given up
-        return self._tenants.row_victim(tenant, running, self._age) is not None
+        # Rows that open guesses have are given up.
+        return len(self._rows.running) < self._rows.count or self._row_victim(tenant) is not None
 
     # -- who gives way -----------------------------------------------------------------------
 
@@ -99,8 +121,7 @@ class Room:
             return
         running = self._rows.running
         if len(running) > 1:
-            heavy = self._tenants.memory_victim(running, self._age)
-            self.preempt(heavy or max(running, key=self._age))
+            self.preempt(self._memory_victim() or max(running, key=self._age))
         elif not self._cache.drop_oldest_pin():
             raise RuntimeError("a lone sequence does not fit a pool that it was checked against")
 
@@ -108,17 +129,16 @@ class Room:
         """Take a row, or memory, from a tenant beyond its share; False where none is due."""
         if self._rows.free:
             return self.take_memory(seq, _wanted(seq), chosen)
-        victim = self._tenants.row_victim(seq.tenant, self._rows.running, self._age)
+        victim = self._row_victim(seq.tenant)
         if victim is not None:
             self._stop(victim, chosen)
         return victim is not None
 
     def take_memory(self, seq: Sequence, need: int, chosen: OpenStep) -> bool:
         """Preempt for a tenant that is within its share with `need` more tokens."""
-        running = self._rows.running
-        if not self._tenants.is_within_share(seq.tenant, need, running):
+        if not self._is_within_share(seq, need):
             return False
-        victim = self._tenants.memory_victim(running, self._age)
+        victim = self._memory_victim()
         if victim is not None:
             self._stop(victim, chosen)
         return victim is not None
@@ -146,6 +166,24 @@ class Room:
         self._tenants.charge(seq.tenant, -chosen.drop(seq))
         self.preempt(seq)
 
+    def _is_within_share(self, seq: Sequence, need: int) -> bool:
+        """Whether a tenant, of several, stays within its share of memory with so much more."""
+        tenants = self._tenants
+        return tenants.are_several and tenants.is_within_share(seq.tenant, need, self._rows.uses())
+
+    def _row_victim(self, tenant: str) -> Sequence | None:
+        """Return whose row a tenant may take."""
+        if not self._tenants.are_several:
+            return None
+        rows = self._rows
+        return self._tenants.row_victim(tenant, rows.running, rows.uses(), self._age)
+
+    def _memory_victim(self) -> Sequence | None:
+        """Return who must give memory to a tenant that is within its share."""
+        if not self._tenants.are_several:
+            return None
+        return self._tenants.memory_victim(self._rows.running, self._rows.uses(), self._age)
+
     def _age(self, seq: Sequence) -> tuple[int, int]:
         """Return the sort key by which the youngest comes last."""
         return self._foresight.place(seq), seq.serial
@@ -153,7 +191,8 @@ class Room:
 
 def growth(seq: Sequence) -> int:
     """Return the slots to keep free for the output that a sequence may still make."""
-    return min(GROWTH_RESERVE, seq.max_len - seq.goal_len)
+    left = seq.max_len - seq.goal_len
+    return left if left < GROWTH_RESERVE else GROWTH_RESERVE
 
 
 def _wanted(seq: Sequence) -> int:

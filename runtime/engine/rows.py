@@ -8,6 +8,7 @@ from lmc.runtime.engine.foresight import Foresight
 from lmc.runtime.engine.guesses import Guesses
 from lmc.runtime.engine.sequence import Sequence, SequenceState
 from lmc.runtime.engine.step_plan import IntArray
+from lmc.runtime.engine.tenants import Use, uses_of
 
 
 class Rows:
@@ -37,10 +38,21 @@ class Rows:
         self._cache = cache
         self._foresight = foresight
         self._guesses = guesses
+        self._uses: dict[str, Use] | None = None
         self.page_table = page_table
         self.count = count
         self.running: list[Sequence] = []
         self.free = list(range(count))
+
+    def uses(self) -> dict[str, Use]:
+        """Return what each tenant holds; kept until sequences come, go or grow."""
+        if self._uses is None:
+            self._uses = uses_of(self.running)
+        return self._uses
+
+    def have_grown(self) -> None:
+        """Take note that sequences may have more tokens than before."""
+        self._uses = None
 
     def prefilling(self) -> list[Sequence]:
         """Return those whose prefill is not at its end, in order of arrival."""
@@ -63,6 +75,7 @@ class Rows:
     def enter(self, seq: Sequence) -> None:
         """Count a sequence that has a row among those of calls."""
         insort(self.running, seq, key=lambda other: other.serial)
+        self._uses = None
 
     def withdraw(self, seq: Sequence, *, keep_cache: bool) -> CacheHandle:
         """Take a running sequence's row and own slots back; return its locked path."""
@@ -73,6 +86,7 @@ class Rows:
         own = self.page_table[seq.row, handle.length : seq.alloc_len]
         self._cache.free(own.copy())
         (self._guesses if seq.is_guess else self.running).remove(seq)
+        self._uses = None
         self._foresight.stopped(seq, seq.started_len)
         heapq.heappush(self.free, seq.row)
         return handle

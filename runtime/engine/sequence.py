@@ -204,6 +204,10 @@ class Sequence:
         """Return the first `end` tokens, draft tokens among them (a view)."""
         return self._buffer[:end]
 
+    def fed_id(self, at: int) -> np.int32:
+        """Return the token at a position, which may be a draft token."""
+        return self._buffer[at]
+
     def _make_room(self, count: int) -> None:
         if self.total_len + count > len(self._buffer):
             more = np.empty(max(count, len(self._buffer)), dtype=np.int32)

@@ -54,6 +54,7 @@ class Serving:
 
     def choose(self, step: int) -> tuple[OpenStep, list[Sequence]]:
         """Choose a step; return also the sequences that are completely cached already."""
+        self._rows.have_grown()
         chosen = self._choose_decodes()
         if self._tenants.are_several:
             return chosen, self._take_turns(chosen, step)
@@ -77,8 +78,8 @@ class Serving:
     def _take_turns(self, chosen: OpenStep, step: int) -> list[Sequence]:
         """Serve the tenants by their credit; return the sequences that are cached already."""
         ready: list[Sequence] = []
-        for seq, length in chosen.parts.items():
-            self._tenants.charge(seq.tenant, length)
+        for tenant, tokens in chosen.by_tenant().items():
+            self._tenants.charge(tenant, tokens)
         wanting = {seq.tenant for seq in self._rows.prefilling()}
         wanting.update(self._waiting.tenants)
         while chosen.tokens_left > 0 and (turn := self._tenants.next_of(wanting)) is not None:
@@ -95,11 +96,11 @@ class Serving:
         """Serve one tenant within its credit; return also how many tokens it takes."""
         own = [seq for seq in self._rows.prefilling() if seq.tenant == tenant]
         put_off = max(0, chosen.tokens_left - self._tenants.credit(tenant))
-        before = chosen.tokens_of(tenant)
+        before = chosen.by_tenant().get(tenant, 0)
         chosen.tokens_left -= put_off
         ready = self._serve(chosen, own, tenant, step)
         chosen.tokens_left += put_off
-        taken = chosen.tokens_of(tenant) - before
+        taken = chosen.by_tenant().get(tenant, 0) - before
         self._tenants.charge(tenant, taken)
         return ready, taken
 
@@ -141,7 +142,7 @@ class Serving:
             if self._waiting.must_wait(seq, prefilling):
                 continue
             if not self._start(seq, chosen):
-                self._tenants.blocked(tenant, self._rows.running, step)
+                self._tenants.blocked(tenant, self._rows.uses(), step)
                 break
             if seq.extend_len == 0:
                 ready.append(seq)
@@ -160,13 +161,16 @@ class Serving:
         """Move a sequence from waiting to running if the pool has room for it."""
         tokens = seq.token_ids[: seq.logits_from]
         known = self._foresight.found(seq) or self._cache.tree.find(tokens, seq.namespace)
-        handle = self._cache.lock(*known, seq.namespace)
-        need = self._cache.new_slots(handle.length, seq.goal_len + growth(seq))
+        node, found = known
+        need = self._cache.new_slots(found, seq.goal_len + growth(seq))
+        if self._room.is_hopeless(seq, need, node):
+            self._cache.tree.touch(node)
+            return False
+        handle = self._cache.lock(node, found, seq.namespace)
         while not self._rows.free or not self._room.is_enough(seq, need):
             if not self._room.drop_guess() and not self._room.take_from_others(seq, chosen):
                 self._cache.release(handle)
                 return False
-        found = handle.length
         handle, slots = self._cache.load(handle, tokens, self._cache.slots_of(handle, tokens))
         self._foresight.started(seq, handle.length)
         self._tenants.started(seq)

@@ -85,7 +85,7 @@ class OpenStep:
         """Add what is known of every sequence that decodes; the step's tokens may go negative."""
         for seq in running:
             if seq.cached_len >= seq.prefill_len:
-                self.take(seq, limit=max(1, self.tokens_left))
+                self.take(seq, limit=self.tokens_left if self.tokens_left > 1 else 1)
 
     def take(self, seq: Sequence, *, limit: int) -> int:
         """Add as much of `seq` as fits `limit` tokens and the step's rows of logits.
@@ -94,8 +94,12 @@ class OpenStep:
         """
         done = self.parts.get(seq, 0)
         begun = seq.cached_len + done
-        length = min(seq.goal_len - begun, limit)
-        free_rows = max(0, seq.logits_from - begun)
+        length = seq.goal_len - begun
+        if length > limit:
+            length = limit
+        free_rows = seq.logits_from - begun
+        if free_rows < 0:
+            free_rows = 0
         if length > free_rows + self.logits_left:
             length = free_rows + self.logits_left
         if length <= 0:
@@ -107,9 +111,12 @@ class OpenStep:
             self.logits_left -= length - free_rows
         return length
 
-    def tokens_of(self, tenant: str) -> int:
-        """Return the tokens of a tenant's parts."""
-        return sum(length for seq, length in self.parts.items() if seq.tenant == tenant)
+    def by_tenant(self) -> dict[str, int]:
+        """Return the tokens of each tenant's parts."""
+        tokens: dict[str, int] = {}
+        for seq, length in self.parts.items():
+            tokens[seq.tenant] = tokens.get(seq.tenant, 0) + length
+        return tokens
 
     def drop(self, seq: Sequence) -> int:
         """Take a sequence out again; return how many tokens it had."""
@@ -175,19 +182,20 @@ def _gather(
     for seq, length in parts.items():
         start = seq.cached_len
         end = start + length
-        logits_start = min(max(start, seq.logits_from), end)
-        extends.append(
-            Extend(seq, seq.epoch, start, length, logits_start, len(logit_rows), seq.num_drafts)
-        )
         rows.append(seq.row)
         starts.append(start)
-        fed = seq.fed_ids(end)
-        if length == 1:
-            token_ids[base] = fed[start]
+        first_logit = len(logit_rows)
+        if length == 1 and seq.logits_from <= start:  # what most sequences of most steps do
+            logits_start = start
+            token_ids[base] = seq.fed_id(start)
+            logit_rows.append(base)
         else:
-            token_ids[base : base + length] = fed[start:]
-        if logits_start < end:
+            logits_start = min(max(start, seq.logits_from), end)
+            token_ids[base : base + length] = seq.fed_ids(end)[start:]
             logit_rows.extend(range(base + logits_start - start, base + length))
+        extends.append(
+            Extend(seq, seq.epoch, start, length, logits_start, first_logit, seq.num_drafts)
+        )
         base += length
     return extends, rows, starts, token_ids, logit_rows
 

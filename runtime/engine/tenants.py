@@ -14,7 +14,7 @@ takes very long, no other tenant may start anything before it.
 Nothing of this matters as long as there is one tenant.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -111,14 +111,14 @@ class Tenants:
         self._to_the_end(seq.tenant)
         self._blocked.pop(seq.tenant, None)
 
-    def blocked(self, tenant: str, running: Iterable[Sequence], step: int) -> None:
+    def blocked(self, tenant: str, uses: Mapping[str, Use], step: int) -> None:
         """Take note that there is no place for the first call of a tenant.
 
         What counts is how long it has been so without the tenant itself holding its share.
         """
         if not self.are_several:
             return
-        use = _uses(running).get(tenant, Use())
+        use = uses.get(tenant, Use())
         if use.rows < self._share(self._rows) and use.tokens < self._share(self._slots):
             self._blocked.setdefault(tenant, step)
         else:
@@ -153,35 +153,33 @@ class Tenants:
 
     # -- rows and memory -------------------------------------------------------------------
 
-    def is_within_share(self, tenant: str, need: int, running: Iterable[Sequence]) -> bool:
-        """Whether one of several stays within its share of memory with `need` more tokens."""
-        if not self.are_several:
-            return False
-        use = _uses(running).get(tenant, Use())
+    def is_within_share(self, tenant: str, need: int, uses: Mapping[str, Use]) -> bool:
+        """Whether a tenant stays within its share of memory with `need` more tokens."""
+        use = uses.get(tenant, Use())
         return use.tokens + need <= self._share(self._slots)
 
-    def row_victim(self, tenant: str, running: list[Sequence], age: Age) -> Sequence | None:
-        """Return whose row a tenant may take; None where there is one tenant or it has its share.
+    def row_victim(
+        self, tenant: str, running: list[Sequence], uses: Mapping[str, Use], age: Age
+    ) -> Sequence | None:
+        """Return whose row a tenant may take; None where it has its share.
 
         Args:
             tenant: who wants a row.
             running: all that run.
+            uses: what their tenants hold.
             age: sort key, the youngest last.
         """
-        if not self.are_several:
-            return None
-        uses = _uses(running)
         share = self._share(self._rows)
         if uses.get(tenant, Use()).rows >= share:
             return None
         return _youngest_of_most(running, {t: use.rows - share for t, use in uses.items()}, age)
 
-    def memory_victim(self, running: list[Sequence], age: Age) -> Sequence | None:
-        """Return the youngest of the tenant, of several, that is most beyond its share."""
-        if not self.are_several:
-            return None
+    def memory_victim(
+        self, running: list[Sequence], uses: Mapping[str, Use], age: Age
+    ) -> Sequence | None:
+        """Return the youngest of the tenant that is most beyond its share; see `row_victim`."""
         share = self._share(self._slots)
-        excess = {tenant: use.tokens - share for tenant, use in _uses(running).items()}
+        excess = {tenant: use.tokens - share for tenant, use in uses.items()}
         return _youngest_of_most(running, excess, age)
 
     def _to_the_end(self, tenant: str) -> None:
@@ -193,7 +191,8 @@ class Tenants:
         return max(1, of // max(1, len(self._live)))
 
 
-def _uses(running: Iterable[Sequence]) -> dict[str, Use]:
+def uses_of(running: Iterable[Sequence]) -> dict[str, Use]:
+    """Return what the tenants of running sequences hold."""
     uses: dict[str, Use] = {}
     for seq in running:
         uses.setdefault(seq.tenant, Use()).add(seq)

@@ -13,7 +13,7 @@ from lmc.backends import open_backend
 from lmc.codegen.target import oracle_target
 from lmc.errors import Cancelled, EngineError, ModelError, UsageError
 from lmc.ir.calls import Constraint
-from lmc.runtime.engine import scheduler
+from lmc.runtime.engine import room
 from lmc.runtime.engine.engine import Engine
 from lmc.runtime.engine.ngram import LONGEST, NgramIndex
 from lmc.runtime.guess import Guess
@@ -184,7 +184,7 @@ def check_alike(fakes, make, calls, draft_models, *, small_pool):
 
 
 def test_a_fake_model_answers_alike_with_drafts(fakes, monkeypatch):
-    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)
+    monkeypatch.setattr(room, "GROWTH_RESERVE", 0)
     rng = random.Random(3)
     for strength in (4, 9):
         prompts = looping_prompts(rng, 24, vocab=60)
@@ -198,7 +198,7 @@ def test_a_fake_model_answers_alike_with_drafts(fakes, monkeypatch):
 
 
 def test_a_tiny_random_llama_answers_alike_with_drafts(fakes, tmp_path, monkeypatch):
-    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)
+    monkeypatch.setattr(room, "GROWTH_RESERVE", 0)
     model = CausalModel.load(write_model(tmp_path / "a", TINY))
     other = CausalModel.load(write_model(tmp_path / "b", TINY | {"num_hidden_layers": 1}, seed=1))
     rng = random.Random(4)

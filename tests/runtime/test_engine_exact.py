@@ -6,7 +6,7 @@ import pytest
 from model_support import TINY, smollm, smollm_path, write_model
 
 from lmc.ir.calls import Constraint
-from lmc.runtime.engine import scheduler
+from lmc.runtime.engine import room
 from lmc.runtime.engine.engine import Engine
 from lmc.runtime.models import CausalModel
 
@@ -16,7 +16,7 @@ PATTERNS = (r"[a-z]{2,6} [0-9]{3}", r"(the |a )?(abc|then|9)+\.", r"-?[0-9]+(\.[
 @pytest.fixture(autouse=True)
 def admit_eagerly(monkeypatch):
     """Keep no room for output when admitting, so that a small pool leads to preemptions."""
-    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)
+    monkeypatch.setattr(room, "GROWTH_RESERVE", 0)
 
 
 def mixed_calls(fakes, prompts, *, max_tokens, num_options=3):

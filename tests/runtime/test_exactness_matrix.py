@@ -18,7 +18,7 @@ import pytest
 from model_support import DATA, TINY, smollm, smollm_path, write_model
 
 from lmc.ir.calls import Constraint, GenCall
-from lmc.runtime.engine import scheduler
+from lmc.runtime.engine import room
 from lmc.runtime.engine.engine import Engine
 from lmc.runtime.models import CausalModel
 
@@ -235,7 +235,7 @@ def check_tiers(fakes, make, calls, cold, count, *, small_pool, folder):
 @pytest.fixture(autouse=True)
 def admit_eagerly(monkeypatch):
     """Keep no room for output when admitting, so that a small pool leads to preemptions."""
-    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)
+    monkeypatch.setattr(room, "GROWTH_RESERVE", 0)
 
 
 def check_real(fakes, folder, num_prompts):

@@ -9,7 +9,7 @@ import pytest
 from scheduler_driver import Driver, random_prompts, reference
 
 from lmc.errors import EngineError
-from lmc.runtime.engine import scheduler
+from lmc.runtime.engine import room
 from lmc.runtime.engine.sequence import SequenceState
 
 # -- what comes out ------------------------------------------------------------------------
@@ -33,7 +33,7 @@ def test_outputs_do_not_depend_on_the_schedule(budget, max_running, slots):
 @pytest.mark.parametrize("page_size", [4, 16])
 @pytest.mark.parametrize(("slots", "budget"), [(100, 3), (100, 512), (250, 16), (2000, 16)])
 def test_outputs_do_not_depend_on_the_page_size(page_size, slots, budget, monkeypatch):
-    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)  # so that a small pool preempts
+    monkeypatch.setattr(room, "GROWTH_RESERVE", 0)  # so that a small pool preempts
     driver = Driver(slots=slots, budget=budget, max_running=12, page_size=page_size, max_len=90)
     prompts = random_prompts(24)
     seqs = [driver.submit(prompt, 16) for prompt in prompts]

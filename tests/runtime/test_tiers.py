@@ -65,7 +65,7 @@ def test_a_small_pool_with_host_memory_computes_nothing_twice(fakes):
 
 
 def test_preempted_sequences_come_back_from_host_memory(fakes, monkeypatch):
-    monkeypatch.setattr("lmc.runtime.engine.scheduler.GROWTH_RESERVE", 0)
+    monkeypatch.setattr("lmc.runtime.engine.room.GROWTH_RESERVE", 0)
     rng = random.Random(3)
     calls = [
         fakes.gen(rng.choices(range(3, 60), k=20), max_tokens=40, return_logprob=True, key=i)

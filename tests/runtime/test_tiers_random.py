@@ -115,7 +115,7 @@ class Machine:
         """Say that a path is of no use any more."""
         ids = self.rng.choice(self.known[-12:])
         node = self.cache.find(ids)
-        length = self.cache.tree.path_len(node)
+        length = node.end
         self.cache.mark_dead(node, length, self.rng.randint(0, length))
 
     def disk(self):
