@@ -9,6 +9,7 @@ longest, so that programs come to their end instead of all being half done.
 Only the order of work and of eviction depends on this; wrong hints cost time.
 """
 
+from bisect import bisect_left
 from dataclasses import dataclass, field
 
 from lmc.ir.calls import CallHint
@@ -53,7 +54,10 @@ class Foresight:
         self._cache = cache
         self.is_on = is_on and cache.is_shared
         self._runs: dict[int, RunRecord] = {}
+        self._begun: dict[int, RunRecord] = {}
         self._sizes: dict[str, int] = {}
+        self._largest: dict[str, int] = {}
+        self._rests: tuple[list[int], list[int]] | None = None
         self._waiting: dict[Sequence, Hold] = {}
         self._holders: dict[Hold, Sequence] = {}
         self._by_run: dict[int, dict[Sequence, None]] = {}
@@ -86,12 +90,24 @@ class Foresight:
         record = self._record(seq)
         if record is None:
             return need
-        place = LATEST if record.place is None else record.place
-        begun = (other for other in self._runs.values() if other.place is not None)
-        earlier = sum(self._rest(other) for other in begun if other.place < place)  # type: ignore[operator]
+        if self._rests is None:
+            self._rests = self._sum_rests()
+        places, sums = self._rests
+        earlier = sums[bisect_left(places, LATEST if record.place is None else record.place)]
         if record.program not in self._sizes:
             need = max(need, most)
         return earlier + max(need, self._rest(record))
+
+    def _sum_rests(self) -> tuple[list[int], list[int]]:
+        """Return when each run has begun, and what those before it and after the last may add.
+
+        Kept until a sequence starts or stops: one that waits for memory asks in every step.
+        """
+        places, sums = [], [0]
+        for run in self._begun.values():  # in the order in which they began
+            places.append(run.place)
+            sums.append(sums[-1] + self._rest(run))
+        return places, sums
 
     def _rest(self, record: RunRecord) -> int:
         """Return how many tokens a run may still add.
@@ -102,8 +118,7 @@ class Foresight:
         """
         known = self._sizes.get(record.program)
         if known is None:
-            alike = (r.added for r in self._runs.values() if r.program == record.program)
-            known = max(2 * max(alike, default=0), record.added + record.asked)
+            known = max(2 * self._largest.get(record.program, 0), record.added + record.asked)
         return max(0, min(known, self._cache.num_slots // 2) - record.added)
 
     # -- events ----------------------------------------------------------------------------
@@ -121,16 +136,19 @@ class Foresight:
         if record is None:
             return
         record.asked += seq.max_len - cached_len
-        if record.place is None:
+        self._rests = None
+        if record.place is None and seq.hint is not None:
+            self._begun[seq.hint.run] = record
             self._num_begun += 1
             record.place, record.shared_len = self._num_begun, cached_len
-            self._run_moved(seq.hint.run if seq.hint is not None else None)
+            self._run_moved(seq.hint.run)
 
     def stopped(self, seq: Sequence, cached_len: int) -> None:
         """Take note that a sequence no longer runs, which had started with so much cached."""
         record = self._record(seq)
         if record is not None:
             record.asked -= seq.max_len - cached_len
+            self._rests = None
 
     def ended(self, seq: Sequence, node: RadixNode, length: int) -> None:
         """Take note that a sequence has ended and left `length` tokens down to `node`."""
@@ -139,6 +157,8 @@ class Foresight:
             return
         base = record.lengths.get(hint.before, seq.first_cached_len)
         record.added += max(0, length - max(base, record.shared_len))
+        self._largest[record.program] = max(record.added, self._largest.get(record.program, 0))
+        self._rests = None
         if hint.number:
             record.lengths[hint.number] = length
         if hint.context == "last":
@@ -158,6 +178,9 @@ class Foresight:
         if record is None:
             return
         if record.place is not None:
+            del self._begun[run]
+            self._rests = None
+            self._largest.pop(record.program, None)  # from now on its size is known
             self._sizes[record.program] = max(self._sizes.get(record.program, 0), record.added)
         for number in list(record.holds):
             self._release(record, number)
@@ -255,9 +278,8 @@ class Foresight:
         tokens = seq.token_ids[: seq.logits_from]
         seq.matched_len = self._cache.tree.follow(self._waiting[seq], tokens, seq.namespace)
 
-    def _run_moved(self, run: int | None) -> None:
-        if run is not None:
-            self._changed.update(self._by_run.get(run, {}))
+    def _run_moved(self, run: int) -> None:
+        self._changed.update(self._by_run.get(run, {}))
 
     # -- what the tree tells ---------------------------------------------------------------
 

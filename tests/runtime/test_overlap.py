@@ -14,7 +14,7 @@ from scheduler_driver import Driver, contents, random_prompts
 from lmc.errors import Cancelled, EngineError
 from lmc.ir.calls import Constraint
 from lmc.runtime.cache.page_pool import PageOwnershipError
-from lmc.runtime.engine import scheduler
+from lmc.runtime.engine import room
 from lmc.runtime.engine.overlap import Flight
 from lmc.runtime.guess import Guess
 
@@ -51,7 +51,7 @@ def play(seed, *, is_ahead, **sizes):
     ids=["rows are full", "rows are free", "pages", "memory is full"],
 )
 def test_plans_are_those_of_a_run_that_plans_in_order(monkeypatch, sizes, share):
-    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)
+    monkeypatch.setattr(room, "GROWTH_RESERVE", 0)
     steps = taken = preemptions = 0
     for seed in range(3):
         plain, expected = play(seed, is_ahead=False, **sizes)
@@ -89,7 +89,7 @@ def test_parts_of_ended_sequences_are_void_and_the_rest_is_numbered_anew():
 
 def test_a_sequence_that_started_again_does_not_get_the_part_of_its_former_run():
     driver, seqs = started(3)
-    driver.scheduler._preempt(seqs[2])
+    driver.scheduler.room.preempt(seqs[2])
     plan = driver.step()
     assert driver.ahead.num_taken == 1, "what was assumed is void as a whole"
     again = next(part for part in plan.extends if part.seq is seqs[2])
@@ -286,7 +286,7 @@ def in_words(outcomes):
     ids=str,
 )
 def test_results_and_statistics_are_the_same(fakes, monkeypatch, options):
-    monkeypatch.setattr(scheduler, "GROWTH_RESERVE", 0)
+    monkeypatch.setattr(room, "GROWTH_RESERVE", 0)
     calls = mixed_calls(fakes)
     off, on = (serve(fakes, calls, overlap=overlap, **options) for overlap in (False, True))
     assert on[:2] == off[:2]
@@ -309,7 +309,7 @@ def events(fakes, draw):
 
     def preempt(engine, *_):
         scheduler = engine._core.scheduler
-        engine._post(lambda: scheduler.running and scheduler._preempt(scheduler.running[-1]))
+        engine._post(lambda: scheduler.running and scheduler.room.preempt(scheduler.running[-1]))
 
     kinds = [come, flush, preempt, *(leave(number) for number in range(8))]
     return {number: draw.choice(kinds) for number in draw.sample(range(2, 30), 8)}
