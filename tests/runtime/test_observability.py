@@ -2,8 +2,8 @@
 
 import itertools
 import json
-import os
 import math
+import os
 import re
 import subprocess
 import sys
