@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from lmc.codegen.forced_head import forced_head
 from lmc.codegen.plan import Plan, PlanBlock, PlanFunction, PlanParam, Step
 from lmc.errors import ConstraintError, LowerError
 from lmc.ir.core import Block, Function, Module, Op, Param, Value, copy_attr, free_values
@@ -45,9 +46,14 @@ class _Lowering:
     target: Target | None
     locations: dict[Location, int] = field(default_factory=dict)
     prologues: dict[str, tuple[tuple[int, ...], int]] = field(default_factory=dict)
+    users: dict[Value, list[Op]] = field(default_factory=dict)
 
     def function(self, function: Function) -> PlanFunction:
         """Lower one function."""
+        self.users.clear()
+        for op in function.body.walk():
+            for value in op.operands:
+                self.users.setdefault(value, []).append(op)
         return PlanFunction(
             name=function.name,
             kind=function.kind,
@@ -136,9 +142,10 @@ class _Lowering:
             made.pop(note, None)
         if op.name == "lm.prologue" and self.target is not None:
             pieces = op.attributes["pieces"]
-            key = repr(pieces)
+            head = forced_head(self.users.get(op.result, ()), self.target.tokenizer)
+            key = f"{head} {pieces!r}"
             if key not in self.prologues:
-                self.prologues[key] = stable_tokens(pieces, self.target)  # type: ignore[arg-type]
+                self.prologues[key] = stable_tokens(pieces, self.target, head)  # type: ignore[arg-type]
             made["token_ids"], made["held_back"] = self.prologues[key]
         return made
 
@@ -189,10 +196,14 @@ class _Lowering:
                 )
 
 
-def stable_tokens(pieces: Iterable[Sequence[str]], target: Target) -> tuple[tuple[int, ...], int]:
+def stable_tokens(
+    pieces: Iterable[Sequence[str]], target: Target, head: Sequence[int] = ()
+) -> tuple[tuple[int, ...], int]:
     """Return the ids of a prologue that no continuation can change, and how many are held back.
 
-    Held back are the last ids of the last text run: what follows may merge with them.
+    Held back are the last ids of the last text run: what follows may merge with them. Where
+    only generations follow that begin with the forced ids `head`, these end the run of text,
+    and belong to what can be computed ahead.
     """
     tokenizer = target.tokenizer
     done: list[int] = []
@@ -208,10 +219,10 @@ def stable_tokens(pieces: Iterable[Sequence[str]], target: Target) -> tuple[tupl
     held_back = 0
     if open_text:
         ids = tokenizer.encode(open_text, first=not done)
-        stable = tokenizer.stable_len(open_text, first=not done)
+        stable = len(ids) if head else tokenizer.stable_len(open_text, first=not done)
         done += ids[:stable]
         held_back = len(ids) - stable
-    return ((*tokenizer.start_ids, *done) if done else ()), held_back
+    return ((*tokenizer.start_ids, *done, *head) if done else ()), held_back
 
 
 def _flat_pieces(pieces: Iterable[Sequence[str]], target: Target) -> Iterable[Piece]:

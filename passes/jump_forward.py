@@ -19,8 +19,8 @@ class JumpForwardPass(Pass):
     """Note on constrained generations what their text must be.
 
     Exact (level E): a `lm.gen` whose constraint is known gets `skeleton`, the forced texts,
-    alternatives and free lengths (see `lmc.ir.skeleton`). It means nothing; nothing that runs
-    looks at it yet. Not noted where the constraint is known at run time only, is refused, or
+    alternatives and free lengths (see `lmc.ir.skeleton`). It means nothing, and nothing that
+    runs looks at it: the engine has the automaton. Not noted where the constraint is known at run time only, is refused, or
     has an automaton of more than `max_states` states.
     """
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from lmc.errors import ConstraintError, EngineError, TokenRefused
 from lmc.ir.automata import DEAD
+from lmc.ir.forced_runs import ForcedRuns
 from lmc.ir.grammar import Machine, Network, Reading
 from lmc.ir.target import Tokenizer
-from lmc.runtime.constraint.forced import ForcedRuns
 from lmc.runtime.constraint.matcher import Words
 from lmc.runtime.constraint.regex import Mask
 from lmc.runtime.constraint.vocabulary import Vocabulary, vocabulary_of
@@ -46,7 +46,9 @@ class GrammarConstraint:
         self._walker = Walker(self.machine, self.vocabulary, safe)
         self._steps = _Steps(self.machine, self._walker)
         runs_safe = None if safe is None else self._steps
-        self.runs = ForcedRuns(self._steps, runs_safe, self.vocabulary, tokenizer)
+        self.runs = ForcedRuns(
+            self._steps, tokenizer, pieces=self.vocabulary.sorted_pieces, safe=runs_safe
+        )
         self._lock = threading.Lock()
         self._masks: dict[Reading, Mask] = {}
         self._shared: dict[bytes, Mask] = {}

@@ -12,8 +12,8 @@ import numpy as np
 
 from lmc.errors import EngineError, TokenRefused
 from lmc.ir.automata import DEAD, ByteDfa, compile_regex
+from lmc.ir.forced_runs import ForcedRuns
 from lmc.ir.target import Tokenizer
-from lmc.runtime.constraint.forced import ForcedRuns
 from lmc.runtime.constraint.matcher import Words
 from lmc.runtime.constraint.reach import find_traps
 from lmc.runtime.constraint.vocabulary import vocabulary_of
@@ -52,7 +52,7 @@ class RegexConstraint:
         self.dfa = dfa
         self.vocabulary = vocabulary = vocabulary_of(tokenizer)
         self.safe = find_traps(dfa, vocabulary)
-        self.runs = ForcedRuns(dfa, self.safe, vocabulary, tokenizer)
+        self.runs = ForcedRuns(dfa, tokenizer, pieces=vocabulary.sorted_pieces, safe=self.safe)
         self._node_classes = vocabulary.classes_of(dfa)
         self._closed = (dfa.table == DEAD).all(axis=1)
         self._lock = threading.Lock()

@@ -60,10 +60,11 @@ def _open_prologue(task: Task, root: PromptState) -> None:
     own = prologue_state(attributes["pieces"][: attributes.get("told", 0)], root)
     held_back = len(state.context_ids()) - len(ids) if state.text_len else 0
     run.held_back_tokens = max(run.held_back_tokens, held_back)
+    forced = max(0, -held_back)  # ids behind the prompt that the next generation begins with
 
     def ready(computed: Any) -> None:
         if isinstance(computed, int):
-            run.prologue_tokens += computed
+            run.prologue_tokens += max(0, computed - forced)
         if "told" not in attributes:
             task.give_one(0, tell(task, state))
             return

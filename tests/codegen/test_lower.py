@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 from manual_backend import module_of
 
+import lmc
 from lmc.codegen.lower import lower, stable_tokens
 from lmc.codegen.target import oracle_target
+from lmc.compiler import capture_programs, optimise
 from lmc.errors import LowerError
 from lmc.ir.core import Block, Function, Module, Op, Value
 from lmc.ir.types import EFFECT, PY
@@ -120,6 +122,55 @@ def test_prologues_get_their_tokens():
     ids, held_back = stable_tokens([["text", "Hello there, "]], target)
     assert (step.attributes["token_ids"], step.attributes["held_back"]) == (ids, held_back)
     assert "token_ids" not in lower(module).functions["main"].body.steps[0].attributes
+
+
+LINE = "A record: "
+HEAD = '{"name": "'
+
+
+@lmc.function
+def same_heads(s):
+    s += LINE
+    for each in s.fork(2):
+        each += lmc.gen("a", regex=r'\{"name": "[a-z]+"\}')
+    s += lmc.gen("b", regex=r'\{"name": "[0-9]+"\}')
+
+
+@lmc.function
+def other_heads(s):
+    s += LINE + lmc.gen("a", regex="yes, [a-z]+")
+
+
+@lmc.function
+def masked(s):
+    s += LINE + lmc.gen("a", regex=r'\{"name": "[a-z]+"\}', constraint_mode="mask")
+
+
+@lmc.function
+def one_head(s):
+    s += LINE + lmc.gen("a", regex=r'\{"name": "[a-z]+"\}')
+
+
+def prologue_of(program):
+    """Return the ids of a program's prologue, and how many are held back."""
+    module = optimise(capture_programs([program], folder=None).module, None)[0]
+    (step,) = [s for s in lower(module, oracle_target()).steps() if s.op == "lm.prologue"]
+    return step.attributes["token_ids"], step.attributes["held_back"]
+
+
+def test_what_a_generation_must_begin_with_joins_the_prologue():
+    encode, target = oracle_target().tokenizer.encode, oracle_target()
+    start = target.tokenizer.start_ids
+    whole = (*start, *encode(LINE, first=True))
+    assert prologue_of(one_head) == ((*whole, *encode(HEAD)), 0)
+    ids, held_back = prologue_of(other_heads)
+    assert ids[: len(whole)] == whole
+    assert target.tokenizer.decode(ids[len(whole) :]) == "yes,"
+    assert held_back == 0
+    stable = stable_tokens([["text", LINE]], target)
+    assert stable[1] > 0
+    assert prologue_of(masked) == stable
+    assert prologue_of(same_heads) == stable, "a fork is no generation"
 
 
 @dataclass

@@ -87,6 +87,26 @@ def test_eager_interpreter_and_compiled_agree(engine: Engine, mode: str) -> None
     assert (walked.value[2][: len(head)] == head) == (mode == "canonical")
 
 
+@lmc.function
+def constant(s):
+    s += "A record of somebody in the club: "
+    s += lmc.gen("record", regex=RECORD, max_tokens=60, temperature=0)
+
+
+def test_what_is_forced_at_the_start_is_computed_with_the_prompt(loaded: Any) -> None:
+    """The prefix is counted without it; the generation computes nothing but its first sample."""
+    with Engine(loaded.model, loaded.target) as engine:
+        usage = constant.run(backend=engine).usage
+        (prompt,) = {call.result.usage.prompt_tokens for call in constant.run(backend=engine).calls}
+        before = engine.stats()
+        usage_again = constant.run(backend=engine).usage
+        more = engine.stats() - before
+    assert (usage.prologue_tokens, usage_again.prologue_tokens) == (prompt, 0)
+    assert more.computed_tokens == 0
+    # Behind the pinned head only what is sampled, or forced later, goes through the model.
+    assert more.forward_tokens < usage_again.output_tokens
+
+
 def questions(loaded: Any, count: int) -> list[GenCall]:
     lines = (DATA / "gsm8k" / "test.jsonl").read_text(encoding="utf-8").splitlines()
     params = SamplingParams(max_tokens=60, temperature=0.0, constraint_mode="mask")

@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 from lmc.ir.automata import DEAD
 from lmc.ir.target import Tokenizer
-from lmc.runtime.constraint.vocabulary import Vocabulary
 
 MAX_KEPT = 20_000
 """Runs that are kept for one constraint."""
@@ -61,22 +60,24 @@ class ForcedRuns:
 
     Args:
         dfa: the automaton.
-        safe: states that may be entered; None for all.
-        vocabulary: the tokenizer's tokens.
         tokenizer: writes text.
+        pieces: the bytes of its text tokens, ascending; by default taken from it.
+        safe: states that may be entered; None for all.
     """
 
     def __init__(
         self,
         dfa: Steps,
-        safe: Safe | None,
-        vocabulary: Vocabulary,
         tokenizer: Tokenizer,
+        *,
+        pieces: Sequence[bytes] | None = None,
+        safe: Safe | None = None,
     ) -> None:
         self._dfa = dfa
-        self._safe = safe
-        self._vocabulary = vocabulary
         self._tokenizer = tokenizer
+        self._table = tokenizer.token_bytes()
+        self._pieces = sorted(filter(None, self._table)) if pieces is None else pieces
+        self._safe = safe
         self._runs: dict[tuple[Any, Ids], Ids] = {}
         self._texts: dict[Any, bytes] = {}
         self._crossings: dict[tuple[Any, bytes], bool] = {}
@@ -116,7 +117,7 @@ class ForcedRuns:
 
         A token that reaches over the cut is among them: no encoder writes it there.
         """
-        pieces = [self._vocabulary.token_bytes[i] or b"" for i in ids]
+        pieces = [self._table[i] or b"" for i in ids]
         # Ids and text may begin and end within a character.
         known = (b"".join(pieces) + text[:1]).decode("utf-8", "surrogateescape")
         at = self._tokenizer.cut(known)
@@ -133,7 +134,7 @@ class ForcedRuns:
 
     def _find(self, state: Any, left: Ids, text: bytes) -> Ids:
         """Compute the ids that follow `left`; where no encoder wrote these, those of the text."""
-        before = b"".join(self._vocabulary.token_bytes[i] or b"" for i in left)
+        before = b"".join(self._table[i] or b"" for i in left)
         for ids, known in ((left, before), ((), b"")):
             # What ends within a character is not certain until the character is.
             chars, used = codecs.utf_8_decode(known + text, "ignore", False)
@@ -151,7 +152,7 @@ class ForcedRuns:
     def _allowed(self, state: Any, ids: list[int]) -> Ids:
         """Return the first of some ids, as long as the vocabulary can go on behind them."""
         for count, token_id in enumerate(ids):
-            state = self._dfa.step(state, self._vocabulary.token_bytes[token_id] or b"")
+            state = self._dfa.step(state, self._table[token_id] or b"")
             if state == DEAD or (self._safe is not None and not self._safe[state]):
                 return tuple(ids[:count])
         return tuple(ids)
@@ -161,7 +162,7 @@ class ForcedRuns:
         key = (state, tail)
         found = self._crossings.get(key)
         if found is None:
-            pieces = self._vocabulary.sorted_pieces
+            pieces = self._pieces
             low = bisect_left(pieces, tail)
             if low == len(pieces) or not pieces[low].startswith(tail):
                 return False
@@ -172,7 +173,7 @@ class ForcedRuns:
 
     def _goes_on(self, state: Any, prefix: bytes, low: int) -> bool:
         """Whether a token from `low` on is `prefix` and bytes that may come in `state`."""
-        pieces = self._vocabulary.sorted_pieces
+        pieces = self._pieces
         for byte in self._dfa.allowed_bytes(state):
             longer = prefix + bytes([byte])
             at = bisect_left(pieces, longer, low)
