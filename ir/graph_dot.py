@@ -35,9 +35,9 @@ LEGEND = (
 def to_dot(picture: Picture) -> str:
     """Return the drawing as a DOT digraph."""
     lines = [
-        f"digraph {_quote(picture.name)} {{",
+        f"digraph {quoted(picture.name)} {{",
         '  graph [rankdir=TB fontname="Helvetica" fontsize=11 labeljust=l labelloc=b '
-        f"nodesep=0.3 ranksep=0.35 label={_quote(LEGEND)}]",
+        f"nodesep=0.3 ranksep=0.35 label={quoted(LEGEND)}]",
         '  node [fontname="Helvetica" fontsize=10 margin="0.12,0.06" color="#555555"]',
         '  edge [fontname="Helvetica" fontsize=9]',
     ]
@@ -51,7 +51,7 @@ def _region(region: Region, pad: str) -> list[str]:
     look = 'color="#888888" labelloc=t' if region.kind == "function" else 'color="#bbbbbb"'
     lines = [
         f"{pad}subgraph cluster_{region.id} {{",
-        f"{pad}  graph [label={_quote(region.label)} style=rounded {look} labelloc=t]",
+        f"{pad}  graph [label={quoted(region.label)} style=rounded {look} labelloc=t]",
     ]
     lines += [f"{pad}  {_node(node)}" for node in region.nodes]
     for inner in region.regions:
@@ -69,16 +69,16 @@ def _node(node: Node) -> str:
     # \l ends a line and aligns it left.
     label = "".join(_escape(line) + ("\\l" if is_text else "\\n") for line in node.lines)
     label = label if is_text else label.removesuffix("\\n")
-    place = f" tooltip={_quote(str(node.location))}" if node.location else ""
+    place = f" tooltip={quoted(str(node.location))}" if node.location else ""
     return f'{node.id} [label="{label}" {style}{place}]'
 
 
 def _edge(edge: Edge) -> str:
-    label = f" label={_quote(edge.label)}" if edge.label else ""
+    label = f" label={quoted(edge.label)}" if edge.label else ""
     return f"{edge.source.id} -> {edge.target.id} [{_EDGES[edge.kind]}{label}]"
 
 
-def _quote(text: str) -> str:
+def quoted(text: str) -> str:
     return f'"{_escape(text)}"'
 
 

@@ -61,6 +61,7 @@ def to_html(
     source: Sequence[tuple[int, str]],
     totals: str = "",
     took: Mapping[int, str] | None = None,
+    automata: Mapping[Place, Mapping[str, Any]] | None = None,
 ) -> str:
     """Return the page.
 
@@ -70,13 +71,16 @@ def to_html(
         source: the source's lines with their numbers.
         totals: a line for the head.
         took: what recorded runs took, by source line, in words.
+        automata: pictures of the constraints of generations, by place.
     """
+    pictures = automata or {}
     data = {
         "title": title,
         "totals": totals,
         "source": [{"number": number, "text": text} for number, text in source],
         "stages": [_stage(stage) for stage in stages],
         "took": {str(line): text for line, text in (took or {}).items()},
+        "automata": {f"{line}:{column}": found for (line, column), found in pictures.items()},
     }
     # No text of a program may end the script element that holds it.
     plain = json.dumps(data, ensure_ascii=True).replace("<", "\\u003c")
@@ -147,6 +151,7 @@ def _node(node: Node, stage: Stage) -> dict[str, Any]:
         "parent": node.region.id if node.region is not None else None,
         "line": place[0] if place else 0,
         "place": str(node.location or ""),
+        "at": f"{place[0]}:{place[1]}" if place else "",
         "shared": node.is_shared,
         "cost": stage.costs.get(place, "") if place else "",
         "took": stage.took.get(place, "") if place else "",

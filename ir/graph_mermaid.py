@@ -51,7 +51,7 @@ def to_mermaid(picture: Picture) -> str:
 
 
 def _region(region: Region, pad: str) -> list[str]:
-    lines = [f'{pad}subgraph {region.id}["{_escape(region.label)}"]']
+    lines = [f'{pad}subgraph {region.id}["{escaped(region.label)}"]']
     lines += [f"{pad}  {_node(node)}" for node in region.nodes]
     for inner in region.regions:
         lines += _region(inner, pad + "  ")
@@ -60,7 +60,7 @@ def _region(region: Region, pad: str) -> list[str]:
 
 def _node(node: Node) -> str:
     left, right = _SHAPES.get(node.kind, ("[", "]"))
-    label = "<br/>".join(map(_escape, node.lines)) or " "
+    label = "<br/>".join(map(escaped, node.lines)) or " "
     return f'{node.id}{left}"{label}"{right}:::{_class(node)}Box'
 
 
@@ -72,11 +72,11 @@ def _class(node: Node) -> str:
 
 
 def _edge(edge: Edge) -> str:
-    label = f'|"{_escape(edge.label)}"|' if edge.label else ""
+    label = f'|"{escaped(edge.label)}"|' if edge.label else ""
     return f"{edge.source.id} {_ARROWS[edge.kind]}{label} {edge.target.id}"
 
 
-def _escape(text: str) -> str:
+def escaped(text: str) -> str:
     """Write all that Mermaid, Markdown or HTML could read as markup as character codes.
 
     Marks such as `-` and `.` make a list only where a line starts.

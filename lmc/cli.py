@@ -202,11 +202,13 @@ def opt(file: Path, passes: str, output: Path | None, remarks: bool) -> None:
               help="An argument that is known, for the costs on the page.")  # fmt: skip
 @click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
               help="Show on the page what recorded runs took.")  # fmt: skip
+@click.option("--constraint", metavar="NAME",
+              help="Draw the automaton of a generation's constraint instead.")  # fmt: skip
 @model_option
 @passes_option
 def viz(
     source: str, kind: str, output: Path | None, arguments: tuple[str, ...],
-    profile: Path | None, model: str | None, passes: str | None,
+    profile: Path | None, constraint: str | None, model: str | None, passes: str | None,
 ) -> None:  # fmt: skip
     """Draw SOURCE (a program, an artifact, or IR text)."""
     from lmc.drawing import draw
@@ -214,7 +216,7 @@ def viz(
     from lmc.sources import write_text
 
     with Progress() as progress, progress.running(f"drawing {source}"):
-        text = draw(source, kind, pipeline(passes), model, arguments, profile)
+        text = draw(source, kind, pipeline(passes), model, arguments, profile, constraint)
     output = output or Path("-")
     write_text(output, text)
     if str(output) != "-":

@@ -22,6 +22,7 @@ from lmc.ir.calls import Constraint as Request
 from lmc.ir.target import Tokenizer
 
 if TYPE_CHECKING:
+    from lmc.ir.automata.drawing import Drawing
     from lmc.runtime.constraint import ConstraintCache, Matcher, Words
 
 Kind = Literal["regex", "json_schema", "ebnf"]
@@ -143,6 +144,27 @@ class Constraint:
         """
         cache = _cache_of(tokenizer, None if eos_token_ids is None else frozenset(eos_token_ids))
         return CompiledConstraint(self, cache, cache.get(self.request()))
+
+    def to_dot(self) -> str:
+        """Return a drawing of the automaton in Graphviz' DOT language; a large one's skeleton.
+
+        Raises:
+            ConstraintError: it is refused.
+            UsageError: it is a grammar, which no single automaton follows.
+        """
+        return self._drawing().to_dot()
+
+    def to_mermaid(self) -> str:
+        """Return the same drawing in Mermaid's flowchart language; errors as of `to_dot`."""
+        return self._drawing().to_mermaid()
+
+    def _drawing(self) -> "Drawing":
+        from lmc.automaton_drawings import drawing_of
+
+        found = drawing_of(self.request())
+        if found is None:
+            raise UsageError("a grammar has no single automaton to draw")
+        return found
 
     def request(self) -> Request:
         """Return the constraint as calls carry it."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from lmc.arguments import parse_argument
+from lmc.automaton_drawings import drawing_named, drawings_by_place
 from lmc.backends import open_target
 from lmc.compiled import load
 from lmc.compiler import capture_programs
@@ -35,8 +36,11 @@ def draw(
     model: str | None,
     arguments: Sequence[str],
     profile: Path | None = None,
+    constraint: str | None = None,
 ) -> str:
     """Return a drawing of a program, an artifact or IR text; a page also of recorded runs.
+
+    With `constraint`, the name of a generation, the automaton of its constraint is drawn.
 
     Raises:
         UsageError: no such source, an argument for IR text, a profile that cannot be read, or
@@ -44,6 +48,11 @@ def draw(
         CaptureError: the program has a graph break.
     """
     if kind == "html":
+        if constraint is not None:
+            raise UsageError(
+                "--constraint does not fit --format html",
+                hint="the page shows a constraint at a click on its generation",
+            )
         recorded = read_profile(profile) if profile is not None else None
         return _page(source, passes, model, arguments, recorded)
     if arguments or model is not None or profile is not None:
@@ -51,6 +60,11 @@ def draw(
             f"--arg, --model and --profile do not fit --format {kind}", hint="use --format html"
         )
     module = module_of(source, passes, None)
+    if constraint is not None:
+        drawn = drawing_named(module, constraint)
+        if kind == "mermaid":
+            return drawn.to_mermaid()
+        return drawn.to_dot() if kind == "dot" else _svg(drawn.to_dot())
     if kind == "mermaid":
         return to_mermaid(module)
     return to_dot(module) if kind == "dot" else _svg(to_dot(module))
@@ -105,7 +119,10 @@ def _page(
     title, totals = f"{source} {entry or ''}".strip(), costing.totals()
     if profile is not None:
         totals += f"; took: {counted(profile.runs, 'run')}, recorded in a profile"
-    return to_html(title, stages, shown, totals, _by_line(took))
+    return to_html(
+        title, stages, shown, totals, _by_line(took),
+        {place: drawn.as_picture() for place, drawn in drawings_by_place(module).items()},
+    )  # fmt: skip
 
 
 def _took(profile: Profile, module: Module, source: str) -> dict[Place, str]:

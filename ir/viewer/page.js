@@ -98,8 +98,11 @@
       class: kind, x: x - width / 2, y: y - height / 2, width, height,
       rx: node.kind === "merge" ? 6 : round,
     });
-    group.addEventListener("click", () => choose(node));
-    group.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(node); });
+    const isBox = node.parent !== undefined;  // states of an automaton tell nothing more
+    if (isBox) group.addEventListener("click", () => choose(node));
+    group.addEventListener("keydown", (event) => {
+      if (isBox && event.key === "Enter") choose(node);
+    });
     if (isDot(node)) return;
     const left = x - width / 2 + PAD;
     const top = y - height / 2 + PAD + 7;
@@ -117,17 +120,18 @@
   }
 
   function draw() {
-    const picture = data.stages[stage].picture;
+    find("graph").replaceChildren();
+    const svg = paint(find("graph"), data.stages[stage].picture);
+    svg.classList.toggle("fit", isFit);
+  }
+
+  function paint(parent, picture) {
     const key = JSON.stringify([picture.regions, picture.nodes, picture.edges]);
     if (!layouts.has(key)) layouts.set(key, layOut(picture));
     const graph = layouts.get(key);
     const { width, height } = graph.graph();
-    find("graph").replaceChildren();
     const size = { width: Math.ceil(width) + 60, height: Math.ceil(height) + 20 };
-    const svg = make(find("graph"), "svg", {
-      ...size, viewBox: `0 0 ${size.width} ${size.height}`,
-    });
-    svg.classList.toggle("fit", isFit);
+    const svg = make(parent, "svg", { ...size, viewBox: `0 0 ${size.width} ${size.height}` });
     const defs = make(svg, "defs");
     for (const [id, fill] of [["thin", "#999"], ["bold", "#222"]]) {
       const marker = make(defs, "marker", {
@@ -159,6 +163,7 @@
       ]);
     }
     laid.filter((each) => each.node).forEach((each) => drawNode(svg, each));
+    return svg;
   }
 
   function mark(line) {
@@ -167,7 +172,7 @@
     }
     const nodes = data.stages[stage].picture.nodes;
     const lit = new Set(nodes.filter((node) => line && node.line === line).map((node) => node.id));
-    for (const group of document.querySelectorAll("svg .node")) {
+    for (const group of document.querySelectorAll("#graph svg .node")) {
       group.classList.toggle("marked", lit.has(group.dataset.id));
     }
     const row = document.querySelector(".line.marked");
@@ -186,6 +191,12 @@
     for (const [name, value] of rows.filter((row) => row[1])) {
       make(described, "dt", {}, name);
       make(described, "dd", {}, value);
+    }
+    const automaton = node.kind === "gen" && data.automata[node.at];
+    if (automaton) {
+      make(described, "dt", {}, "constraint");
+      make(described, "dd", {}, automaton.title);
+      paint(make(list, "div", { class: "automaton" }), automaton);
     }
     show("details");
   }
@@ -243,7 +254,7 @@
   find("fit").addEventListener("click", () => {
     isFit = !isFit;
     find("fit").setAttribute("aria-pressed", String(isFit));
-    document.querySelector("svg").classList.toggle("fit", isFit);
+    document.querySelector("#graph svg").classList.toggle("fit", isFit);
   });
   for (const tab of document.querySelectorAll("[role=tab]")) {
     tab.addEventListener("click", () => show(tab.dataset.tab));

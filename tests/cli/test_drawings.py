@@ -80,3 +80,17 @@ def test_a_name_may_not_be_empty(lmc):
     told = lmc("compile", f"{EXAMPLES / 'judge.py'}:")
     assert told.code == 2
     assert "no program is named in" in told.err
+
+
+def test_a_constraint_is_drawn_by_the_name_of_its_generation(lmc):
+    dot = drawing(lmc, "judge", "--constraint", "grade")
+    assert 's0 -> s1 [label="Grade: [A-D]"]' in dot
+    assert dot.count("doublecircle") == 2
+    mermaid = drawing(lmc, "extract", "--constraint", "record", "--format", "mermaid")
+    assert 'title["skeleton of' in mermaid
+    assert "capitalization" in mermaid
+    told = lmc("viz", EXAMPLES / "judge.py", "--constraint", "nothing")
+    assert told.code == 2
+    assert "there are: grade" in told.err
+    told = lmc("viz", EXAMPLES / "judge.py", "--constraint", "grade", "--format", "html")
+    assert told.code == 2

@@ -99,6 +99,28 @@ window.addEventListener("load", () => {
 """
 
 
+AUTOMATON = """
+<script>
+window.addEventListener("load", () => {
+  const boxes = [...document.querySelectorAll("#graph .node")];
+  const click = (kind) => boxes.find((b) => b.textContent.includes(kind)).querySelector(".box")
+    .dispatchEvent(new MouseEvent("click", { bubbles: true }));
+  const look = () => ({
+    states: document.querySelectorAll("#details svg .node").length,
+    labels: [...document.querySelectorAll("#details svg .label")].map((e) => e.textContent),
+  });
+  click('gen "grade"');
+  const grade = look();
+  click('gen "summary"');
+  const result = document.createElement("output");
+  result.id = "result";
+  result.textContent = JSON.stringify({ grade, summary: look() });
+  document.body.append(result);
+});
+</script>
+"""
+
+
 def page_of(lmc: Any, tmp_path: Path, *args: object) -> str:
     made = tmp_path / "page.html"
     told = lmc("viz", *args, "--format", "html", "-o", made)
@@ -287,3 +309,10 @@ def test_costs_are_for_pages_alone(lmc):
     told = lmc("viz", EXAMPLES / "judge.py", "--arg", ESSAY)
     assert told.code == 2
     assert "--format html" in told.err
+
+
+def test_the_automaton_of_a_constraint_is_drawn_beside_its_generation(lmc, tmp_path):
+    page = page_of(lmc, tmp_path, EXAMPLES / "judge.py", "--passes=none")
+    found = in_browser(page + AUTOMATON, tmp_path)
+    assert found["grade"] == {"states": 3, "labels": ["Grade: [A-D]", "[+\\-]"]}
+    assert found["summary"] == {"states": 0, "labels": []}
