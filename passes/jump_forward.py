@@ -20,8 +20,8 @@ class JumpForwardPass(Pass):
 
     Exact (level E): a `lm.gen` whose constraint is known gets `skeleton`, the forced texts,
     alternatives and free lengths (see `lmc.ir.skeleton`). It means nothing, and nothing that
-    runs looks at it: the engine has the automaton. Not noted where the constraint is known at run time only, is refused, or
-    has an automaton of more than `max_states` states.
+    runs looks at it: the engine has the automaton. Not noted where the constraint is known at
+    run time only, is refused, or has an automaton of more than `max_states` states.
     """
 
     name: ClassVar[str] = "jump-forward"

@@ -84,7 +84,7 @@ def test_forced_runs_survive_preemption_and_small_steps(fakes, mode):
                 within.append(
                     seqs[-1].extend_len > 1 and seqs[-1].cached_len > seqs[-1].context_len
                 )
-                scheduler._preempt(seqs[-1])
+                scheduler.room.preempt(seqs[-1])
 
         model.before_forward = lambda batch: engine._post(preempt)
         assert fakes.run_all(engine, calls) == plain
