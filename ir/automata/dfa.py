@@ -90,6 +90,14 @@ class ByteDfa:
         """Return whether one byte only may come next, and no end."""
         return not self.accepting[state] and self._exits[state] >= 0
 
+    def forced_heads(self) -> list[int]:
+        """Return the states where forced text begins, ascending."""
+        forced = ~self.accepting & (self._exits >= 0)
+        entered = np.zeros(len(self.table) + 1, dtype=bool)  # the last entry serves DEAD
+        entered[self.table[~forced]] = True
+        entered[self.start] = True
+        return np.flatnonzero(entered[:-1] & forced).tolist()
+
     def forced_bytes(self, state: int) -> bytes:
         """Return the bytes that must come next: as long as one byte only may, and no end."""
         out = bytearray()

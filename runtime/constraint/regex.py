@@ -21,6 +21,9 @@ from lmc.runtime.constraint.vocabulary import vocabulary_of
 MAX_MASK_BYTES = 64 * 2**20
 """Memory for one constraint's masks; beyond it they are dropped and computed anew."""
 
+PREPARED_RUNS = 32
+"""Forced runs whose ids are looked for when a constraint is compiled; others when they come."""
+
 _ENDED = -2
 
 
@@ -53,6 +56,8 @@ class RegexConstraint:
         self.vocabulary = vocabulary = vocabulary_of(tokenizer)
         self.safe = find_traps(dfa, vocabulary)
         self.runs = ForcedRuns(dfa, tokenizer, pieces=vocabulary.sorted_pieces, safe=self.safe)
+        for state in dfa.forced_heads()[:PREPARED_RUNS]:
+            self.runs.after(state, ())  # as after a place that is cut: most runs begin there
         self._node_classes = vocabulary.classes_of(dfa)
         self._closed = (dfa.table == DEAD).all(axis=1)
         self._lock = threading.Lock()

@@ -196,6 +196,19 @@ def test_lengths(pattern: str, lengths: tuple[int, int | None]) -> None:
     assert (dfa.shortest_len(), dfa.longest_len()) == lengths
 
 
+def test_forced_heads_are_where_forced_text_begins() -> None:
+    for pattern in ("abc", "(x|y)abc(d|e)fg?", "[ab]*cd", "a{3}(b|c)", "[éè]x"):
+        dfa = compile_regex(pattern)
+        states = range(dfa.state_count)
+        forced = {s for s in states if dfa.forced_bytes(s)}
+        after_choice = {
+            dfa.step(s, bytes([byte])) for s in states if s not in forced
+            for byte in dfa.allowed_bytes(s)
+        }  # fmt: skip
+        assert dfa.forced_heads() == sorted(forced & (after_choice | {dfa.start}))
+        assert {s for s in states if dfa.is_forced(s)} == forced
+
+
 def test_forced_bytes_stop_at_branch_and_at_end() -> None:
     dfa = compile_regex(r'\{"name": "[a-z]+", "ok": (?:true|false)\}')
     assert dfa.forced_bytes(dfa.start) == b'{"name": "'
