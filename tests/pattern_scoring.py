@@ -31,6 +31,13 @@ class Bytes:
     def token_bytes(self) -> Sequence[bytes | None]:
         return [*(bytes([i]) for i in range(256)), None]
 
+    def cut(self, text: str) -> int:
+        return len(text)
+
+    def forced_ids(self, text: str, written: list[int], crosses: object) -> list[int] | None:
+        ids = self.encode(text)
+        return ids[len(written) :] if ids[: len(written)] == written else None
+
 
 BYTES = Bytes()
 

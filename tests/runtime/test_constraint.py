@@ -27,7 +27,7 @@ END, END2 = 2, 3
 
 
 class Tiny:
-    """A vocabulary without an encoder; constraints need no more."""
+    """A vocabulary without an encoder; masks need no more."""
 
     def __init__(
         self, pieces: Sequence[bytes | None] = PIECES, ends: Sequence[int] = (2, 3)
@@ -39,6 +39,12 @@ class Tiny:
 
     def token_bytes(self) -> Sequence[bytes | None]:
         return self.pieces
+
+    def cut(self, text: str) -> int:
+        return 0
+
+    def forced_ids(self, text: str, written: list[int], crosses: object) -> list[int]:
+        return []
 
 
 def constraint(pattern: str, tokenizer: object = None) -> RegexConstraint:
