@@ -213,3 +213,15 @@ def test_held_leaves_go_by_rank_and_what_is_needed_first_last():
         left = [text for text in (*ranks, "dd") if cache.match_len(ids(text))]
         gone.append("".join(left))
     assert gone == ["aabbcc", "bbcc", "bb", ""]
+
+
+def test_what_is_used_again_is_no_longer_dead_even_if_nothing_was_used_meanwhile():
+    cache = PrefixCache(8)
+    fill(cache, "aa")
+    fill(cache, "bb")
+    cache.mark_dead(cache.find(ids("bb")), 2, 0)
+    handle, _ = cache.match_and_lock(ids("bb"))
+    cache.release(handle)
+    cache.tree.evict(2)
+    assert cache.match_len(ids("bb")) == 2
+    assert cache.match_len(ids("aa")) == 0
