@@ -54,8 +54,10 @@ bench: $(VENV)/installed ## measure decode speed against the memory's bandwidth
 bench-sharing: $(VENV)/installed ## measure the tables of docs/sharing.md (half an hour)
 	@$(BIN)/python benchmarks/bench_sharing.py sharing arrivals ablation gain judge --write
 
-bench-scheduler: $(VENV)/installed ## measure what a step of the scheduler costs, and the tree's share of a run
+bench-scheduler: $(VENV)/installed-test ## measure what a step of the scheduler costs, and how long a light tenant waits
 	@$(BIN)/python benchmarks/bench_scheduler.py --model
+	@$(BIN)/python benchmarks/bench_fairness.py
+	@$(BIN)/python benchmarks/bench_fairness.py --model
 
 soak: $(VENV)/installed-test ## run many clients on a full engine for MINUTES=30
 	@$(BIN)/python tests/soak.py --minutes $(or $(MINUTES),30)

@@ -40,21 +40,33 @@ class Load:
         is_full: whether it is memory that makes them wait, else it is rows.
         ends_every: steps after which one sequence ends and a new one comes.
         tenants: of whom the sequences are.
+        are_runs: whether each is the call of a run, so that runs are kept room for.
     """
 
     def __init__(
-        self, waiting: int, *, is_full: bool, ends_every: int, tenants: tuple[str, ...] = ("",)
+        self,
+        waiting: int,
+        *,
+        is_full: bool,
+        ends_every: int,
+        tenants: tuple[str, ...] = ("",),
+        are_runs: bool = False,
     ) -> None:
         self.draw = random.Random(0)
         stems = [self.tokens(300) for _ in range(8)]
         self.stems = stems
         self.tenants = tenants
+        self.are_runs = are_runs
         rows = 2 * RUNNING if is_full else RUNNING
         self.cache = PrefixCache(FULL_SLOTS if is_full else 400_000)
         table = np.zeros((rows, 4096), dtype=np.int32)
         self.scheduler = Scheduler(self.cache, table, token_budget=512, max_running=rows)
         self.serial = 0
         self.ends_every = ends_every
+        self.submit()
+        for _ in range(40):
+            self.step()
+        self.end(self.scheduler.running[0])  # now it is known how large a run may become
         for _ in range(RUNNING):
             self.submit()
         while any(seq.is_prefilling for seq in self.scheduler.running) or self.scheduler.waiting:
@@ -77,6 +89,11 @@ class Load:
         seq.tenant = self.tenants[self.serial % len(self.tenants)]
         self.scheduler.submit(seq)
 
+    def end(self, seq: Sequence) -> None:
+        """End a sequence, and its run."""
+        self.scheduler.finish(seq)
+        self.scheduler.end_run(seq.serial)
+
     def step(self) -> float:
         """Do one step; return the CPU microseconds of planning and committing it."""
         begun = time.thread_time_ns()
@@ -98,7 +115,7 @@ class Load:
         for step in range(STEPS):
             times.append(self.step())
             if step % self.ends_every == 0:
-                self.scheduler.finish(self.draw.choice(self.scheduler.running))
+                self.end(self.draw.choice(self.scheduler.running))
                 self.submit()
         return times
 
@@ -112,6 +129,7 @@ def bench_steps() -> None:
         ("memory free, one ends in 4 steps", {"is_full": False, "ends_every": 4}),
         ("memory full, nothing ends", {"is_full": True, "ends_every": 10**9}),
         ("memory full, one ends in 4 steps", {"is_full": True, "ends_every": 4}),
+        ("the same, each of a run", {"is_full": True, "ends_every": 4, "are_runs": True}),
         ("the same, of two tenants", {"is_full": True, "ends_every": 4, "tenants": ("a", "b")}),
     ):
         cells: list[str] = []
