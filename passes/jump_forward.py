@@ -77,7 +77,7 @@ def _fresh(skeleton: tuple[Attr, ...]) -> list[Attr]:
 def _skeleton(limit: Constraint, max_states: int) -> tuple[Attr, ...] | str:
     """Return the skeleton of a constraint, or why there is none."""
     # Both import numpy, which reading a pipeline does without.
-    from lmc.ir.automata import compile_regex
+    from lmc.ir.automata import ByteDfa, compile_regex
     from lmc.ir.automata.skeleton import skeleton_of
     from lmc.ir.json_schema import compile_source
 
@@ -87,7 +87,10 @@ def _skeleton(limit: Constraint, max_states: int) -> tuple[Attr, ...] | str:
         if limit.kind == "regex":
             dfa = compile_regex(limit.source, max_states=max_states)
         else:
-            dfa = compile_source(limit.source)
+            found = compile_source(limit.source)
+            if not isinstance(found, ByteDfa):
+                return "the schema holds itself, which no single automaton follows"
+            dfa = found
     except ConstraintError as error:
         if "too complex" in error.message:
             return f"the automaton is over max_states={max_states}"

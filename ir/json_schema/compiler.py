@@ -9,8 +9,10 @@ from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.dfa import ByteDfa
 from lmc.ir.automata.graph import to_dfa
+from lmc.ir.grammar.network import Network
 from lmc.ir.json_schema.document import Document, canonical, parse
 from lmc.ir.json_schema.lowering import Limits, Lowering
+from lmc.ir.json_schema.nesting import lower_network
 from lmc.ir.json_schema.reader import Reader
 
 DEFAULT_MAX_STATES = 32_000
@@ -30,9 +32,13 @@ KEPT = 16
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledSchema:
-    """An automaton of JSON texts, and what the schema says that nothing follows from."""
+    """What follows JSON texts, and what the schema says that nothing follows from.
 
-    dfa: ByteDfa
+    It is an automaton, or, where the schema holds itself, a network, in which it stands inside
+    itself as often as it may.
+    """
+
+    language: ByteDfa | Network
     warnings: tuple[str, ...]
 
 
@@ -46,6 +52,8 @@ def compile_json_schema(
     max_seconds: float = DEFAULT_MAX_SECONDS,
 ) -> ByteDfa:
     """Return the automaton of JSON texts whose values are valid under a schema.
+
+    A schema that holds itself is unrolled (`compile_schema` does better).
 
     Every text of the automaton is valid JSON and valid under the schema, which is read as
     draft 2020-12, or as draft 7 and below where its `$schema` says so. The texts are in one
@@ -67,14 +75,10 @@ def compile_json_schema(
         ConstraintError: the schema is wrong, says something that cannot be followed, has no
             valid value, or is too costly; `.pointer` is the place, where there is one.
     """
-    return compile_schema(
-        schema,
-        separators=separators,
-        open_objects=open_objects,
-        max_depth=max_depth,
-        max_states=max_states,
-        max_seconds=max_seconds,
-    ).dfa
+    budget = Budget(max_states=max_states, max_seconds=max_seconds, subject="schema")
+    found = _compile_within(schema, budget, separators, open_objects, max_depth, False).language
+    assert isinstance(found, ByteDfa), "only networks were asked for otherwise"
+    return found
 
 
 def compile_schema(
@@ -86,13 +90,38 @@ def compile_schema(
     max_states: int = DEFAULT_MAX_STATES,
     max_seconds: float = DEFAULT_MAX_SECONDS,
 ) -> CompiledSchema:
-    """Return what `compile_json_schema` does, with the warnings."""
-    _check_separators(separators)
+    """Return what follows the texts of a schema, with the warnings.
+
+    Args and errors are those of `compile_json_schema`. A schema that holds itself becomes a
+    network, exactly, unless `max_depth` is given or the network is too large: then it is
+    unrolled.
+    """
     budget = Budget(max_states=max_states, max_seconds=max_seconds, subject="schema")
+    nests = max_depth is None
+    return _compile_within(schema, budget, separators, open_objects, max_depth, nests)
+
+
+def _compile_within(
+    schema: dict[str, object] | str | bool,
+    budget: Budget,
+    separators: tuple[str, str],
+    open_objects: bool,
+    max_depth: int | None,
+    nests: bool,
+) -> CompiledSchema:
+    _check_separators(separators)
     ladder = LADDER if max_depth is None else [replace(LADDER[0], depth=max_depth)]
     try:
         document = Document(schema if isinstance(schema, str) else canonical(schema))
-        return _first_that_fits(document, ladder, budget, separators, open_objects)
+        if not nests:
+            return _first_that_fits(document, ladder, budget, separators, open_objects, False)
+        try:
+            return _first_that_fits(document, ladder, budget, separators, open_objects, True)
+        except ConstraintError as error:
+            budget.check_time()
+            if not budget.is_exceeded(error):
+                raise
+            return _first_that_fits(document, ladder, budget, separators, open_objects, False)
     except ConstraintError as error:
         if error.pointer is None:
             error.pointer = ""  # no single place is to blame: all of it
@@ -105,11 +134,12 @@ def _first_that_fits(
     budget: Budget,
     separators: tuple[str, str],
     open_objects: bool,
+    nests: bool,
 ) -> CompiledSchema:
     """Compile under the first limits under which the states suffice."""
     for step, limits in enumerate(ladder):
         try:
-            return _compile(document, limits, budget, separators, open_objects)
+            return _compile(document, limits, budget, separators, open_objects, nests)
         except ConstraintError as error:
             budget.check_time()
             if not budget.is_exceeded(error) or step + 1 == len(ladder):
@@ -123,13 +153,21 @@ def _compile(
     budget: Budget,
     separators: tuple[str, str],
     open_objects: bool,
+    nests: bool,
 ) -> CompiledSchema:
     reader = Reader(document, budget, limits.length)
-    low = Lowering(reader, budget, limits, separators, not open_objects)
+    # Where nothing holds itself, once is as deep as it goes.
+    flat = replace(limits, depth=1) if nests else limits
+    low = Lowering(reader, budget, flat, separators, not open_objects)
+    found: ByteDfa | Network | None
     try:
+        root = reader.conj(document.root, "")
         start, end = low.graph.node(), low.graph.node()
-        low.value(reader.conj(document.root, ""), start, end)
-        dfa = to_dfa(low.graph, start, end, budget)
+        low.value(root, start, end)
+        if nests and low.cuts:
+            found = lower_network(reader, budget, flat, separators, not open_objects, root)
+        else:
+            found = to_dfa(low.graph, start, end, budget)
     except RecursionError:
         raise ConstraintError(
             f"schema is too complex: too many levels within max_depth={limits.depth}",
@@ -139,12 +177,12 @@ def _compile(
         if budget.is_exceeded(error) and low.is_recursive:
             error.hint = f"give a smaller max_depth (now {limits.depth})"
         raise
-    if dfa is None:
-        reason = f" within max_depth={limits.depth}" if low.was_cut else ""
+    if found is None:
+        reason = f" within max_depth={limits.depth}" if low.was_cut and not nests else ""
         raise ConstraintError(
             f"schema has no valid value{reason}", hint="look for contradicting keywords"
         )
-    return CompiledSchema(dfa, tuple(dict.fromkeys(reader.warnings)))
+    return CompiledSchema(found, tuple(dict.fromkeys(reader.warnings)))
 
 
 def _check_separators(separators: tuple[str, str]) -> None:
@@ -181,26 +219,26 @@ def schema_source(
     return f"[{text},{json.dumps(options, separators=(',', ':'))}]" if options else text
 
 
-def compile_source(source: str) -> ByteDfa:
-    """Return the automaton of what `schema_source` gave; see `compile_json_schema`.
+def compile_source(source: str) -> ByteDfa | Network:
+    """Return what follows the texts of what `schema_source` gave; see `compile_schema`.
 
     The last ones are kept, so that lowering and the engine share one compilation.
     """
     found = _compile_kept(source)
-    if isinstance(found, ByteDfa):
+    if not isinstance(found, ConstraintError):
         return found
     raise found.again()
 
 
 @lru_cache(maxsize=KEPT)
-def _compile_kept(source: str) -> ByteDfa | ConstraintError:
+def _compile_kept(source: str) -> ByteDfa | Network | ConstraintError:
     try:
         if not source.startswith("["):
-            return compile_json_schema(source)
+            return compile_schema(source).language
         schema, options = parse(source)
         if "separators" in options:
             options["separators"] = tuple(options["separators"])
-        return compile_json_schema(canonical(schema), **options)
+        return compile_schema(canonical(schema), **options).language
     except ConstraintError as error:
         error.__traceback__ = None
         return error

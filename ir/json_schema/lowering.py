@@ -54,13 +54,18 @@ class Lowering:
         self.was_cut = False
         self.is_recursive = False
         self.is_free = False
+        self.cuts: set[Conj] = set()
         self._inside: Counter[Conj] = Counter()
 
     def value(self, conj: Conj, start: int, end: int) -> None:
         """Lead from `start` to `end` by the texts of the values that fulfil `conj`."""
         if not conj and not self.is_free:
             self.graph.copy(self._free(), start, end)
-            return
+        else:
+            self.body(conj, start, end)
+
+    def body(self, conj: Conj, start: int, end: int) -> None:
+        """Do the same, written out."""
         # Here to break an import cycle: both parts call back for the values inside.
         from lmc.ir.json_schema.arrays import lower_array
         from lmc.ir.json_schema.objects import lower_object
@@ -75,7 +80,9 @@ class Lowering:
         if not shape.arrays and not shape.objects:
             return
         if self._inside[conj] >= (self.limits.depth if conj else self.limits.free_depth):
-            self.was_cut = self.was_cut or bool(conj)
+            if conj:
+                self.was_cut = True
+                self.cuts.add(conj)
             return
         self.is_recursive = self.is_recursive or (bool(conj) and self._inside[conj] > 0)
         self._inside[conj] += 1

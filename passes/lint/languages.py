@@ -63,7 +63,7 @@ class Languages:
             return None
 
     def _compile(self, constraint: Constraint) -> "ByteDfa | ConstraintError | None":
-        from lmc.ir.automata import compile_regex
+        from lmc.ir.automata import ByteDfa, compile_regex
         from lmc.ir.json_schema import compile_source
 
         if constraint.kind not in ("regex", "json_schema"):
@@ -73,7 +73,8 @@ class Languages:
                 return compile_regex(
                     constraint.source, max_states=MAX_STATES, max_seconds=MAX_SECONDS
                 )
-            return compile_source(constraint.source)
+            found = compile_source(constraint.source)
+            return found if isinstance(found, ByteDfa) else None
         except ConstraintError as error:
             return None if "too complex" in error.message else error
 

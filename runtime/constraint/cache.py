@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
-from lmc.ir.grammar import compile_grammar_source
+from lmc.ir.grammar import Network, compile_grammar_source
 from lmc.ir.json_schema import compile_source
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.grammar import GrammarConstraint
@@ -75,7 +75,10 @@ class ConstraintCache:
             case "regex":
                 return RegexConstraint.compile(constraint.source, self.tokenizer)
             case "json_schema":
-                return RegexConstraint(compile_source(constraint.source), self.tokenizer)
+                found = compile_source(constraint.source)
+                if isinstance(found, Network):
+                    return GrammarConstraint(found, self.tokenizer)
+                return RegexConstraint(found, self.tokenizer)
             case "ebnf":
                 return GrammarConstraint(compile_grammar_source(constraint.source), self.tokenizer)
         raise ConstraintError(
