@@ -42,7 +42,7 @@ def _head_of(op: Op, tokenizer: Tokenizer) -> tuple[int, ...]:
 @lru_cache(maxsize=256)
 def _head(limit: Constraint, tokenizer: Tokenizer) -> tuple[int, ...]:
     # These import numpy, which a program without constraints does without.
-    from lmc.ir.automata import compile_regex
+    from lmc.ir.automata import ByteDfa, compile_regex
     from lmc.ir.forced_runs import ForcedRuns
     from lmc.ir.json_schema import compile_source
 
@@ -50,7 +50,10 @@ def _head(limit: Constraint, tokenizer: Tokenizer) -> tuple[int, ...]:
         if limit.kind == "regex":
             dfa = compile_regex(limit.source)
         elif limit.kind == "json_schema":
-            dfa = compile_source(limit.source)
+            found = compile_source(limit.source)
+            if not isinstance(found, ByteDfa):
+                return ()
+            dfa = found
         else:
             return ()
     except ConstraintError:

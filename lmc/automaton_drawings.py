@@ -47,26 +47,29 @@ def drawing_named(module: Module, name: str) -> "Drawing":
     drawn = drawing_of(constraint)
     if drawn is None:
         raise UsageError(
-            f"the constraint of {name!r} is a grammar, which no single automaton follows",
-            hint="draw a regex or a JSON schema",
+            f"the constraint of {name!r} nests, which no single automaton follows",
+            hint="draw a regex, or a JSON schema that does not hold itself",
         )
     return drawn
 
 
 def drawing_of(constraint: Constraint) -> "Drawing | None":
-    """Return the drawing of a constraint's automaton; None for a grammar, which has none.
+    """Return the drawing of a constraint's automaton; None where there is none.
+
+    Grammars have none, and schemas that hold themselves.
 
     Raises:
         ConstraintError: the constraint is refused.
     """
-    from lmc.ir.automata import compile_regex
+    from lmc.ir.automata import ByteDfa, compile_regex
     from lmc.ir.automata.drawing import draw_automaton
     from lmc.ir.json_schema import compile_source
 
     if constraint.kind == "regex":
         return draw_automaton(compile_regex(constraint.source))
     if constraint.kind == "json_schema":
-        return draw_automaton(compile_source(constraint.source))
+        found = compile_source(constraint.source)
+        return draw_automaton(found) if isinstance(found, ByteDfa) else None
     return None
 
 

@@ -150,7 +150,7 @@ class Constraint:
 
         Raises:
             ConstraintError: it is refused.
-            UsageError: it is a grammar, which no single automaton follows.
+            UsageError: it nests, and no single automaton follows it.
         """
         return self._drawing().to_dot()
 
@@ -163,7 +163,7 @@ class Constraint:
 
         found = drawing_of(self.request())
         if found is None:
-            raise UsageError("a grammar has no single automaton to draw")
+            raise UsageError("what nests has no single automaton to draw")
         return found
 
     def request(self) -> Request:

@@ -3,9 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from lmc.errors import TokenRefused
 from lmc.ir.target import Tokenizer
-from lmc.runtime.constraint.regex import RegexConstraint
-from lmc.runtime.oracle_text import Draw, random_match
+from lmc.runtime.constraint.cache import Compiled
+from lmc.runtime.oracle_grammar import random_answer
+from lmc.runtime.oracle_text import Draw
 
 NUM_TEXTS = 24
 
@@ -28,30 +30,34 @@ class Forecast:
         return self.forced / self.tokens if self.tokens else 0.0
 
 
-def forecast(constraint: RegexConstraint, tokenizer: Tokenizer) -> Forecast:
+def forecast(constraint: Compiled, tokenizer: Tokenizer) -> Forecast:
     """Return what a constraint saves in the mean.
 
     The texts are short ones: free parts of a model's texts are longer, forced parts are not.
     """
     tokens = forced = count = 0
-    table = tokenizer.token_bytes()
     for number in range(NUM_TEXTS):
-        text = random_match(constraint.dfa, Draw(0, number))
-        ids = tokenizer.encode(text)
-        if b"".join(table[token_id] or b"" for token_id in ids) == text.encode():
-            tokens += len(ids)
+        ids = random_answer(tokenizer, constraint, Draw(0, number))
+        try:
             forced += num_forced(constraint, ids)
-            count += 1
+        except TokenRefused:
+            continue  # the tokenizer does not write this text as it is
+        tokens += len(ids)
+        count += 1
     return Forecast(tokens / max(1, count), forced / max(1, count))
 
 
-def num_forced(constraint: RegexConstraint, token_ids: Sequence[int]) -> int:
-    """Return how many ids of an allowed text, in the tokenizer's own ids, are forced."""
-    state, at, forced = constraint.dfa.start, 0, 0
+def num_forced(constraint: Compiled, token_ids: Sequence[int]) -> int:
+    """Return how many ids of an allowed text, in the tokenizer's own ids, are forced.
+
+    Raises:
+        TokenRefused: the constraint does not allow them.
+    """
+    matcher, at, forced = constraint.matcher(), 0, 0
     while at < len(token_ids):
-        run = constraint.runs.after(state, token_ids[:at])
+        run = matcher.forced_ids(token_ids[:at])
         forced += len(run)
         for token_id in run or token_ids[at : at + 1]:
-            state = constraint.advance(state, token_id)
+            matcher.accept_token(token_id)
             at += 1
     return forced
