@@ -99,6 +99,8 @@ class Report:
     longest: float = 0.0
     preemptions: int = 0
     leaked: int = 0
+    steps: int = 0
+    steps_ahead: int = 0
     samples: list[tuple[float, int, int]] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
 
@@ -131,8 +133,8 @@ class Report:
             f"{self.seconds:.0f} s: {self.runs} runs, {self.left} left early, {self.aborted} "
             f"aborted; {self.calls} calls, {self.ends} ended, {self.double_ends} twice; longest "
             f"call {self.longest:.1f} s; {self.preemptions} preemptions; {self.leaked} slots "
-            f"leaked; resident {min(sizes):.1f} to {max(sizes):.1f} MiB, growth "
-            f"{self.growth:+.2%}"
+            f"leaked; {self.steps} steps, {self.steps_ahead} chosen ahead; "
+            f"resident {min(sizes):.1f} to {max(sizes):.1f} MiB, growth {self.growth:+.2%}"
         )
 
 
@@ -145,6 +147,7 @@ def soak(
         tiny_model(), oracle_target(), num_slots=num_slots, token_budget=128, max_running=16,
         overlap=overlap,
     )  # fmt: skip
+    num_tenants = 1 if overlap else 4  # steps of several are not chosen ahead
     begun = time.monotonic()
     is_over = threading.Event()
 
@@ -152,7 +155,7 @@ def soak(
         draw = random.Random(number)
         while not is_over.is_set():
             try:
-                kind = run_once(engine, draw, f"t{number % 4}")
+                kind = run_once(engine, draw, f"t{number % num_tenants}")
             except BaseException as error:
                 report.errors.append(error)
                 return
@@ -207,7 +210,9 @@ def finish(engine: WatchedEngine, report: Report) -> None:
     while engine.num_ends < engine.num_calls and time.monotonic() < deadline:
         time.sleep(0.05)
     engine.check()
-    report.preemptions = engine.stats().preemptions
+    stats, overlap = engine.stats(), engine._core.overlap
+    report.preemptions, report.steps = stats.preemptions, stats.engine_steps
+    report.steps_ahead = 0 if overlap is None else overlap.ahead.num_taken
     report.leaked = engine._core.cache.pool.num_owned(Owner.REQUEST)
     report.calls, report.ends = engine.num_calls, engine.num_ends
     report.double_ends, report.longest = engine.num_double, engine.longest
