@@ -87,7 +87,10 @@ class WatchedEngine(Engine):
 
 @dataclass
 class Report:
-    """What a soak has counted; `samples` are (seconds, resident bytes, free slots)."""
+    """What a soak has counted; `samples` are (seconds, resident bytes, free slots).
+
+    With overlap `steps_ahead` of the steps were chosen ahead.
+    """
 
     seconds: float = 0.0
     runs: int = 0
@@ -100,7 +103,7 @@ class Report:
     preemptions: int = 0
     leaked: int = 0
     steps: int = 0
-    steps_ahead: int = 0
+    steps_ahead: int | None = None
     samples: list[tuple[float, int, int]] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
 
@@ -124,7 +127,8 @@ class Report:
         assert self.longest < MAX_WAIT, f"a call took {self.longest:.1f} s"
         free = statistics.median(free for _, _, free in self.steady)
         assert free < 0.1 * num_slots, "the pool was not full"
-        assert min(self.left, self.aborted, self.preemptions) > 0
+        wanted = self.preemptions if self.steps_ahead is None else self.steps_ahead
+        assert min(self.left, self.aborted, wanted) > 0
         assert self.growth < max_growth, f"memory grew by {self.growth:.2%}"
 
     def __str__(self) -> str:
@@ -133,7 +137,7 @@ class Report:
             f"{self.seconds:.0f} s: {self.runs} runs, {self.left} left early, {self.aborted} "
             f"aborted; {self.calls} calls, {self.ends} ended, {self.double_ends} twice; longest "
             f"call {self.longest:.1f} s; {self.preemptions} preemptions; {self.leaked} slots "
-            f"leaked; {self.steps} steps, {self.steps_ahead} chosen ahead; "
+            f"leaked; {self.steps} steps, {self.steps_ahead or 0} chosen ahead; "
             f"resident {min(sizes):.1f} to {max(sizes):.1f} MiB, growth {self.growth:+.2%}"
         )
 
@@ -212,7 +216,7 @@ def finish(engine: WatchedEngine, report: Report) -> None:
     engine.check()
     stats, overlap = engine.stats(), engine._core.overlap
     report.preemptions, report.steps = stats.preemptions, stats.engine_steps
-    report.steps_ahead = 0 if overlap is None else overlap.ahead.num_taken
+    report.steps_ahead = None if overlap is None else overlap.ahead.num_taken
     report.leaked = engine._core.cache.pool.num_owned(Owner.REQUEST)
     report.calls, report.ends = engine.num_calls, engine.num_ends
     report.double_ends, report.longest = engine.num_double, engine.longest

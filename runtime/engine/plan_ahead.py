@@ -18,7 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from lmc.runtime.engine.scheduler import Scheduler
-from lmc.runtime.engine.sequence import Sequence
 from lmc.runtime.engine.step_plan import Extend, IntArray, StepPlan, give_slots
 
 LEAST_ROWS = 2
@@ -107,7 +106,9 @@ class PlanAhead:
     def _complete(self, assumed: AssumedStep) -> StepPlan | None:
         """Do what the scheduler does when it has chosen; None where memory must be made first."""
         scheduler, cache, parts = self._scheduler, self._scheduler.cache, assumed.parts
-        need = sum(cache.new_slots(part.start, part.end) for part in parts)
+        need = len(parts)
+        if cache.page_size > 1:
+            need = sum(cache.new_slots(part.start, part.end) for part in parts)
         if need > cache.available:
             return None
         scheduler.step += 1
@@ -118,7 +119,7 @@ class PlanAhead:
         new_slots = cache.alloc(need)
         assert new_slots is not None, f"{need} slots are available"
         try:
-            token_ids = np.array([p.seq.token_ids[p.start] for p in parts], dtype=np.int32)
+            token_ids = np.array([part.seq.fed_id(part.start) for part in parts], dtype=np.int32)
             slots = give_slots(
                 parts, assumed.table_rows, assumed.positions, new_slots, scheduler.page_table,
                 page_size=cache.page_size,
@@ -150,9 +151,9 @@ def _lay_out(parts: list[Extend]) -> AssumedStep:
 
 def _is_as_assumed(part: Extend) -> bool:
     """Whether a sequence has got one token, and wants the logits behind it."""
-    seq: Sequence = part.seq
+    seq, start = part.seq, part.start
     return (
-        seq.cached_len == part.start
-        and seq.goal_len == part.end == seq.total_len
-        and seq.logits_from <= part.start
+        seq.cached_len == start
+        and seq.goal_len == seq.total_len == start + 1
+        and seq.logits_from <= start
     )
