@@ -6,7 +6,7 @@ ops see the values of the blocks around it. Example of one op in text form:
     %1: state, %name: text, %2: meta = lm.gen %0 {name = "name", params = {max_tokens = 8}}
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -149,31 +149,34 @@ def free_values(block: Block) -> list[Value]:
 def clone_block(block: Block, mapping: dict[Value, Value]) -> Block:
     """Copy a block; `mapping` (extended in place) tells what stands for each value."""
 
-    def fresh(values: Iterable[Value]) -> list[Value]:
-        made = [Value(value.type, value.hint) for value in values]
-        mapping.update(zip(values, made, strict=True))
-        return made
-
-    arguments = fresh(block.arguments)
-    copy = Block(arguments)
+    copy = Block(_fresh(block.arguments, mapping))
     for op in block.ops:
         operands = [mapping.get(value, value) for value in op.operands]
         blocks = [clone_block(nested, mapping) for nested in op.blocks]
-        results = fresh(op.results)
+        results = _fresh(op.results, mapping)
         copy.ops.append(
             Op(op.name, operands, results, copy_attr(op.attributes), blocks, op.location)
         )
     return copy
 
 
+def _fresh(values: list[Value], mapping: dict[Value, Value]) -> list[Value]:
+    """Return new values like the given ones, which they stand for from here on."""
+    made: list[Value] = []
+    for value in values:
+        mapping[value] = new = Value(value.type, value.hint)
+        made.append(new)
+    return made
+
+
 def copy_attr(value: Any) -> Any:
     """Copy an attribute deeply, so that two ops never share a mutable one."""
+    if isinstance(value, dict):
+        return {key: copy_attr(item) for key, item in value.items()}
     if isinstance(value, list):
         return [copy_attr(item) for item in value]
     if isinstance(value, tuple):
         return tuple(copy_attr(item) for item in value)
-    if isinstance(value, dict):
-        return {key: copy_attr(item) for key, item in value.items()}
     return value
 
 

@@ -63,7 +63,8 @@ class Facts:
 
     def add_block(self, block: Block, owner: Op | None) -> None:
         self.owners[block] = owner
-        self.arguments.update((value, (owner, i)) for i, value in enumerate(block.arguments))
+        for i, value in enumerate(block.arguments):
+            self.arguments[value] = (owner, i)
         for op in block.ops:
             self.add(op, block)
             for nested in op.blocks:
@@ -72,7 +73,8 @@ class Facts:
     def add(self, op: Op, block: Block) -> None:
         """Take in one more op, without its blocks."""
         self.blocks[op] = block
-        self.definitions.update((value, (op, i)) for i, value in enumerate(op.results))
+        for i, value in enumerate(op.results):
+            self.definitions[value] = (op, i)
         for i, value in enumerate(op.operands):
             self.users.setdefault(value, []).append((op, i))
 
