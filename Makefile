@@ -29,7 +29,7 @@ run: $(VENV)/installed ## compile an example program and run it on a real model
 	@$(BIN)/lmc run examples/judge.py --arg essay=@examples/essay.txt
 
 test: $(VENV)/installed-test ## run the tests
-	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile -m "not long and not gpu"
+	@$(BIN)/python -m pytest -q -n auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder -m "not long and not gpu"
 
 test-long: $(VENV)/installed-test ## run all tests, the long ones too
 	@$(BIN)/python -m pytest -q -m "not gpu"
