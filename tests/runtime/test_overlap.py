@@ -336,7 +336,7 @@ def failing(fakes, error, at):
         if len(model.batches) != at:
             return
         ahead = model.engine._core.overlap.ahead
-        for _ in range(5000):
+        for _ in range(60_000):
             if ahead._assumed is not None:
                 raise error
             time.sleep(0.001)
