@@ -162,10 +162,14 @@ class _Lowering:
         if limit is None or limit.kind == "regex":
             return
         # Both import numpy.
-        from lmc.ir.grammar import compile_grammar_source
+        from lmc.ir.grammar import compile_grammar_source, compile_tags_source
         from lmc.ir.json_schema import compile_source
 
-        compiling = compile_source if limit.kind == "json_schema" else compile_grammar_source
+        compiling = {
+            "json_schema": compile_source,
+            "ebnf": compile_grammar_source,
+            "tags": compile_tags_source,
+        }[limit.kind]
         try:
             compiling(limit.source)
         except ConstraintError as error:

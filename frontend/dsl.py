@@ -184,7 +184,7 @@ def gen(
     n: One = None,
     regex: str | None = None,
     json_schema: Mapping[str, Any] | str | bool | None = None,
-    grammar: str | None = None,
+    grammar: str | Mapping[str, Any] | None = None,
     **params: Unpack[GenParams],
 ) -> ex.Gen[list[str]]: ...
 
@@ -247,7 +247,7 @@ def gen(
     n: One = None,
     regex: str | None = None,
     json_schema: Mapping[str, Any] | str | bool | None = None,
-    grammar: str | None = None,
+    grammar: str | Mapping[str, Any] | None = None,
     append: Literal[False] = False,
     **params: Unpack[GenParams],
 ) -> ex.Gen[str]: ...
@@ -263,7 +263,7 @@ def gen(
     n: int,
     regex: str | None = None,
     json_schema: Mapping[str, Any] | str | bool | None = None,
-    grammar: str | None = None,
+    grammar: str | Mapping[str, Any] | None = None,
     append: Literal[False] = False,
     **params: Unpack[GenParams],
 ) -> ex.Gen[list[str]]: ...
@@ -296,7 +296,7 @@ def gen(
     json_schema: Mapping[str, Any] | str | bool | None = None,
     *,
     type: Any = None,
-    grammar: str | None = None,
+    grammar: str | Mapping[str, Any] | None = None,
     repetition_penalty: float | None = None,
     logit_bias: Mapping[int | str, float] | None = None,
     seed: int | None = None,
@@ -309,9 +309,10 @@ def gen(
     text is constrained and the variable holds the value read from it: int, float, bool, Literal,
     an Enum, a dataclass, a pydantic model, or list[...] and Optional[...] of these; `dtype` is
     another name of it, but for `dtype=str`: words between quotes. With `json_schema` the text
-    is JSON of the schema, with `grammar` one that a context-free grammar (EBNF) derives; the
-    variable holds that text. Where a constraint forces the text, `constraint_mode="mask"`
-    samples its tokens all the same. With `choices` this is `select`,
+    is JSON of the schema, with `grammar` one that a context-free grammar (EBNF) derives, or
+    free text with structural tags (a dict); the variable holds that text. Where a constraint
+    forces the text, `constraint_mode="mask"` samples its tokens all the same. With `choices`
+    this is `select`,
     and only `temperature` and `choices_method` matter beside them. With `n` above 1 the
     variable is the list of n samples and the prompt goes on with the first. With `append` the
     value is added to the list that the variable holds, or begins one.

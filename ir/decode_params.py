@@ -118,7 +118,8 @@ def constraint_from(merged: Mapping[str, Any]) -> Constraint | None:
             return Constraint(kind, merged[kind])
     grammar = merged.get("grammar")
     if isinstance(grammar, str):
-        return Constraint("ebnf", grammar)
+        # A grammar never begins with a brace, so tags cannot be taken for one.
+        return Constraint("tags" if grammar.startswith("{") else "ebnf", grammar)
     return constraint_of(merged.get("type", "str"))
 
 
@@ -301,6 +302,16 @@ def _constraint_mode(value: Any) -> Attr:
     return str(value)
 
 
+def _grammar(value: Any) -> Attr:
+    """Return a grammar, or structural tags as their text."""
+    if isinstance(value, Mapping):
+        try:
+            return json.dumps(dict(value), separators=(",", ":"), ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError):
+            raise ValueError from None
+    return _text(value)
+
+
 _COUNT = Rule("an int of at least 0", _int(0))
 _FLAG = Rule("True or False", _flag)
 _PENALTY = Rule("a number from -2 to 2", _number(lambda v: -2 <= v <= 2))
@@ -329,7 +340,7 @@ RULES: dict[str, Rule] = {
     "regex": Rule("a str", _text),
     "json_schema": Rule("a dict, or JSON text of one", _schema),
     "constraint_mode": Rule("'canonical' or 'mask'", _constraint_mode),
-    "grammar": Rule("a str", _text),
+    "grammar": Rule("a str, or a dict of structural tags", _grammar),
     "type": Rule("int, float, bool, str or the text of a type", _type),
 }
 """The rule of every parameter."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from lmc.ir.automata.drawing import Drawing
     from lmc.runtime.constraint import ConstraintCache, Matcher, Words
 
-Kind = Literal["regex", "json_schema", "ebnf"]
+Kind = Literal["regex", "json_schema", "ebnf", "tags"]
 SEPARATORS = (", ", ": ")
 _KEPT = 4
 """Tokenizers whose vocabularies and compiled constraints are kept."""
@@ -110,6 +110,33 @@ class Constraint:
     def ebnf(cls, grammar: str) -> "Constraint":
         """Return the texts that a context-free grammar derives."""
         return cls("ebnf", grammar)
+
+    @classmethod
+    def tags(
+        cls,
+        tags: Iterable[Mapping[str, Any]],
+        *,
+        free_text: bool = True,
+        at_least: int = 0,
+        at_most: int | None = None,
+    ) -> "Constraint":
+        """Return free text in which begin marks open what a schema or grammar must follow.
+
+        Args:
+            tags: dicts with `begin`, `end` and one of `json_schema`, `regex` and `grammar`; a
+                mark is a text or `{"control": name}` for a control token of the model.
+            free_text: whether there is text outside of tags.
+            at_least: 1 where a tag must come.
+            at_most: 1 where the text ends with the first tag.
+
+        Raises:
+            ConstraintError: they are not as said.
+        """
+        from lmc.ir.grammar import tags_source
+
+        listed = [dict(tag) for tag in tags]
+        source = tags_source(listed, free_text=free_text, at_least=at_least, at_most=at_most)
+        return cls("tags", source)
 
     @classmethod
     def choices(cls, texts: Iterable[str]) -> "Constraint":

@@ -6,6 +6,7 @@ Importing this package imports numpy; `lmc.ir` itself does not import it.
 from lmc.ir.grammar.compiler import CompiledGrammar, compile_grammar, compile_grammar_source
 from lmc.ir.grammar.machine import Machine, Reading
 from lmc.ir.grammar.network import Network, NetworkBuilder
+from lmc.ir.grammar.tags import compile_tags_source, tags_source
 
 __all__ = [
     "CompiledGrammar",
@@ -15,4 +16,6 @@ __all__ = [
     "Reading",
     "compile_grammar",
     "compile_grammar_source",
+    "compile_tags_source",
+    "tags_source",
 ]

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
-from lmc.ir.grammar import Network, compile_grammar_source
+from lmc.ir.grammar import Network, compile_grammar_source, compile_tags_source
 from lmc.ir.json_schema import compile_source
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.grammar import GrammarConstraint
@@ -81,6 +81,8 @@ class ConstraintCache:
                 return RegexConstraint(found, self.tokenizer)
             case "ebnf":
                 return GrammarConstraint(compile_grammar_source(constraint.source), self.tokenizer)
+            case "tags":
+                return GrammarConstraint(compile_tags_source(constraint.source), self.tokenizer)
         raise ConstraintError(
             f"constraint of unknown kind {constraint.kind!r}",
             hint="write it as a regex, a JSON schema or a grammar",

@@ -171,6 +171,11 @@ def _control_ids(network: Network, tokenizer: Tokenizer) -> dict[str, int]:
                 f"the tokenizer has no control token {name!r}",
                 hint="name one of the model's own, or write it as text",
             )
+        if token_id in tokenizer.eos_ids:
+            raise ConstraintError(
+                f"control token {name!r} ends a generation, so it cannot stand inside of one",
+                hint="name another one",
+            )
         found[name] = token_id
     return found
 

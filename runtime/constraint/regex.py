@@ -82,6 +82,11 @@ class RegexConstraint:
         """Return a matcher at the start of the text."""
         return RegexMatcher(self)
 
+    @property
+    def control_ids(self) -> dict[str, int]:
+        """The control tokens that may come: none."""
+        return {}
+
     def matches(self, data: bytes) -> bool:
         """Return whether a text is a full match."""
         return self.dfa.matches(data)

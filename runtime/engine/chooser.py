@@ -4,6 +4,7 @@ A token may be accepted ahead, as one that is only drafted, and taken back.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +48,22 @@ class Chooser:
     def num_tokens(self) -> int:
         """How many tokens have come."""
         return len(self.token_ids)
+
+    def follow(self, matcher: Matcher, control_ids: Iterable[int]) -> None:
+        """Keep to a constraint, which may let some control tokens come.
+
+        Args:
+            matcher: at the beginning of the text.
+            control_ids: those that come where the matcher allows them, and are no ends.
+        """
+        self.matcher = matcher
+        ids = np.array(list(control_ids), dtype=np.int64)
+        if len(ids):
+            self._blocked = replace(
+                self._blocked,
+                early=np.setdiff1d(self._blocked.early, ids),
+                late=np.setdiff1d(self._blocked.late, ids),
+            )
 
     def pick(self, row: FloatRow) -> int:
         """Choose the next token from a row of logits, float32 [logits_len], which is used up.

@@ -17,6 +17,7 @@ Rules:
 """
 
 import time
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -35,6 +36,11 @@ from lmc.runtime.text_stream import TextStream
 
 class CompiledConstraint(Protocol):
     """A constraint made ready for one vocabulary."""
+
+    @property
+    def control_ids(self) -> Mapping[str, int]:
+        """The control tokens that may come where the constraint names them."""
+        ...
 
     def matcher(self) -> Matcher:
         """Return a new cursor at the beginning."""
@@ -96,7 +102,7 @@ class Generation(Request):
     def set_constraint(self, constraint: CompiledConstraint) -> None:
         """Take the compiled form of the call's constraint; comes before `start`."""
         self._constraint = constraint
-        self._chooser.matcher = constraint.matcher()
+        self._chooser.follow(constraint.matcher(), constraint.control_ids.values())
 
     def start(self, core: Core) -> None:
         """Append what the constraint forces at once, then queue the context with it.

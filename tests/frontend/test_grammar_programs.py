@@ -1,5 +1,7 @@
 """Programs with grammars: every mode gives the same, mistakes are told where they are."""
 
+import re
+
 import pytest
 
 import lmc
@@ -80,6 +82,61 @@ def test_scripted_answers_must_be_derived():
     assert sums.run(grammar=NEST, backend=lmc.Oracle(script)).value == ("1+(2-3)", ["((a))"] * 2)
     with pytest.raises(RunError, match=r"does not match its ebnf"):
         sums.run(grammar=NEST, backend=lmc.Oracle({"sum": "1+"}))
+
+
+TOOLS = {"tags": [{"begin": "<call>", "json_schema": {"enum": ["a", {"b": 1}]}, "end": "</call>"}]}
+
+
+@lmc.function
+def tools(s, begin: str):
+    s += "Use a tool: "
+    s += lmc.gen("free", grammar=TOOLS, max_tokens=60)
+    s += " again: " + lmc.gen(
+        "one",
+        grammar={"tags": [{"begin": begin, "regex": "[0-9]+", "end": ";"}], "at_least": 1,
+                 "at_most": 1, "free_text": False},
+        max_tokens=60,
+    )  # fmt: skip
+    return s["free"], s["one"]
+
+
+def test_structural_tags_in_programs():
+    for seed in range(3):
+        backend = lmc.Oracle(seed=seed)
+        made = tools.run(begin="<n>", backend=backend, seed=seed)
+        assert tools.run(begin="<n>", backend=backend, seed=seed, mode="eager").value == made.value
+        assert re.fullmatch("<n>[0-9]+;", made["one"])
+    script = {"free": 'well <call>"a"</call> done', "one": "<n>7;"}
+    assert tools.run(begin="<n>", backend=lmc.Oracle(script)).value == tuple(script.values())
+    with pytest.raises(RunError, match="does not match its tags"):
+        tools.run(begin="<n>", backend=lmc.Oracle({"free": "<call>x</call>"}))
+
+
+def test_wrong_tags_are_refused_when_the_program_is_compiled():
+    @lmc.function
+    def wrong(s):
+        s += lmc.gen("x", grammar={"tags": [{"begin": "a", "regex": "("}]})
+
+    with pytest.raises(ConstraintError, match="regex is not valid"):
+        wrong.compile(lmc.Oracle())
+
+
+@pytest.mark.model
+def test_the_model_writes_a_control_token_where_it_is_named():
+    @lmc.function
+    def call(s):
+        s += "Call:" + lmc.gen("x", grammar=CONTROL, max_tokens=20)
+        s += " and " + lmc.gen("y", max_tokens=2)
+
+    backend = lmc.open_backend()
+    result = call.run(backend=backend, temperature=0)
+    assert result["x"] == "yes"
+    token = result.get_meta_info("x")["completion_tokens"]
+    assert token == 1 + len(backend.target.tokenizer.encode("yes"))
+
+
+CONTROL = {"tags": [{"begin": {"control": "<|im_start|>"}, "regex": "yes"}],
+           "free_text": False, "at_least": 1, "at_most": 1}  # fmt: skip
 
 
 @pytest.mark.model
