@@ -119,6 +119,11 @@ class Chooser:
         """Whether forced text may come that is sampled under the mask."""
         return self.is_masked and self.matcher is not None
 
+    @property
+    def is_forced(self) -> bool:
+        """Whether the text that comes next is certain."""
+        return self.matcher is not None and bool(self.matcher.forced_ids(self.token_ids))
+
     def drafts(self, limit: int) -> list[int]:
         """Return the first ids that are likely where forced text is sampled under the mask."""
         if self.matcher is None or not self.is_masked:

@@ -16,6 +16,8 @@ FIRST_RATE = 0.9
 """The chance that a model under the mask chooses a token as the tokenizer writes it."""
 
 _WEIGHT = 1 / 8
+_PAUSE = 8
+"""Of so many places where drafts are unlikely to come, one is tried."""
 
 DEFAULT_LIMIT = 8
 """Draft tokens of a call in a step, at the most."""
@@ -74,11 +76,13 @@ class _Luck:
         rate: share of them that came, of those that could: a moving average.
         asked: drafts of the last step.
         accepted: the sequence's count of accepted drafts before it.
+        waited: how often nothing was likely.
     """
 
     rate: float = FIRST_RATE
     asked: int = 0
     accepted: int = 0
+    waited: int = 0
 
     def learn(self, accepted: int) -> None:
         """Take note of the last step; one that was refused voids those behind it."""
@@ -90,7 +94,11 @@ class _Luck:
     def most(self, least: float) -> int:
         """Return how many tokens to draft: while all of them are likely to come."""
         rate = min(max(self.rate, 0.01), 0.999)
-        return max(1, int(math.log(least) / math.log(rate)))
+        likely = int(math.log(least) / math.log(rate))
+        if likely == 0:
+            self.waited += 1
+            likely = int(self.waited % _PAUSE == 0)
+        return likely
 
 
 class ForcedDrafts:
@@ -131,7 +139,8 @@ class ForcedDrafts:
         luck = self._luck.setdefault(seq, _Luck(accepted=seq.accepted))
         if luck.asked:
             luck.learn(seq.accepted)
-        return seq.chooser.drafts(luck.most(least))
+        limit = luck.most(least) if seq.chooser.is_forced else 0
+        return seq.chooser.drafts(limit) if limit else []
 
     def may_draft(self, seqs: list[Sequence]) -> bool:
         """See Drafter."""
