@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import lmc.runtime.executor.call_ops as call_ops
+import lmc.runtime.executor.calls as calls
 import lmc.runtime.executor.control_ops as control_ops
 import lmc.runtime.executor.state_ops as state_ops
 from lmc.runtime.executor.task import Scope, Task
@@ -140,7 +141,7 @@ def fork_not_counted(patch: Any) -> None:
 def ordinal_not_in_the_key(patch: Any) -> None:
     """Two calls of one state draw alike."""
     wrapped(
-        patch, call_ops, "derive_key",
+        patch, calls, "derive_key",
         lambda original, seed, instance, lineage, ordinal, sample: original(
             seed, instance, lineage, 0, sample
         ),

@@ -111,8 +111,8 @@ def effects_remembered(patch: Any) -> None:
 def prologue_tail_not_held_back(patch: Any) -> None:
     """A constant prefix is computed up to its last token, which what follows may change."""
 
-    def tokens(original: Any, pieces: Any, target: Any) -> Any:
-        ids, held_back = original(pieces, target)
+    def tokens(original: Any, pieces: Any, target: Any, head: Any = ()) -> Any:
+        ids, held_back = original(pieces, target, head)
         prompt = prefill_ops.prologue_state(pieces, root_state(target))
         return (prompt.context_ids() if held_back else ids), 0
 
