@@ -103,8 +103,10 @@ class Foresight:
 
         Kept until a sequence starts or stops: one that waits for memory asks in every step.
         """
-        places, sums = [], [0]
+        places: list[int] = []
+        sums = [0]
         for run in self._begun.values():  # in the order in which they began
+            assert run.place is not None, "it has begun"
             places.append(run.place)
             sums.append(sums[-1] + self._rest(run))
         return places, sums
