@@ -3,6 +3,7 @@
 import json
 import random
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,8 @@ try:
     import jsonschema
 except ModuleNotFoundError:
     jsonschema = None
+
+BENCH = Path(__file__).resolve().parents[3] / "shared" / "data" / "jsonschemabench"
 
 TREE = {
     "$ref": "#/$defs/node",
@@ -231,3 +234,27 @@ def test_constraints_take_the_network():
     for token_id in tokenizer.encode(json.dumps(nested(20))):
         matcher.accept_token(token_id)
     assert matcher.is_terminated()
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not BENCH.is_dir(), reason="shared/data is not there")
+def test_schemas_of_the_field_that_hold_themselves():
+    doubtful = json.loads((BENCH / "labels_not_confirmed.json").read_text())
+    doubtful = {(item["id"], item["test_index"]) for item in doubtful}
+    count = 0
+    for part in ("cases_part1.jsonl", "cases_part2.jsonl"):
+        for line in (BENCH / part).read_text().splitlines():
+            if '"$ref"' not in line:
+                continue
+            row = json.loads(line)
+            try:
+                found = compile_schema(row["schema"], open_objects=True).language
+            except ConstraintError:
+                continue
+            if not isinstance(found, Network):
+                continue
+            tree, count = Machine(found), count + 1
+            for index, test in enumerate(row["tests"]):
+                if not test["valid"] and (row["id"], index) not in doubtful:
+                    assert not tree.matches(text(test["data"])), (row["id"], index)
+    assert count > 10

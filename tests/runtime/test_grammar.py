@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from earley import Earley, RandomGrammar
 
+from lmc.codegen.target import load_target
 from lmc.errors import ConstraintError, EngineError, TokenRefused
 from lmc.ir.calls import Constraint
 from lmc.ir.grammar import compile_grammar
+from lmc.models_store import find_packaged
 from lmc.runtime.constraint import ConstraintCache, GrammarConstraint, GrammarMatcher
 
 CONTROL, END, END2 = 0, 2, 3
@@ -145,6 +147,43 @@ def test_texts_of_random_grammars_are_those_of_earleys_method():
         seen += 1
         for text in rng.sample(texts, 60):
             assert limit.matches(text.encode()) == oracle.matches(text.encode()), (source, text)
+
+
+JSON = r"""
+start: value
+value: object | array | STRING | NUMBER | "true" | "false" | "null"
+object: "{" [pair ("," pair)*] "}"
+pair: STRING ":" value
+array: "[" [value ("," value)*] "]"
+STRING: /"([^"\\\x00-\x1f]|\\(["\\\/bfnrt]|u[0-9a-fA-F]{4}))*"/
+NUMBER: /-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?/
+%ignore /[ \t\n]{1,2}/
+"""
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": [1, {"bé": "x\\n"}, tru', '[[[[[-1.5e3, "", [', "[]", "  "]
+)
+def test_masks_of_a_real_vocabulary_are_those_of_its_tokens_one_by_one(text):
+    path = find_packaged()
+    if path is None:
+        pytest.skip("no packaged model")
+    tokenizer = load_target(path).tokenizer
+    limit = constraint(JSON, tokenizer)
+    matcher, pieces = limit.matcher(), limit.vocabulary.token_bytes
+    for token_id in tokenizer.encode(text):
+        found = bits(matcher)
+        assert token_id in found
+        matcher.accept_token(token_id)
+    for state in (matcher, limit.matcher()):
+        machine, here = limit.machine, state.reading
+        wanted = {
+            i
+            for i, piece in enumerate(pieces)
+            if piece is not None and machine.read(here, piece) is not None
+        }
+        assert bits(state) - tokenizer.eos_ids == wanted
+        assert (tokenizer.eos_ids <= bits(state)) == state.can_end()
 
 
 NESTED = 'root ::= "(" root ")" | "[" root "]" | "a"'
