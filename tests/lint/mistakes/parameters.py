@@ -212,7 +212,7 @@ def not_a_regex(s):
 
 @lmc.function
 def not_regular(s):
-    s += "Word:" + lmc.gen("word", regex=r"([ab])\1", max_tokens=8)  # LMC304 r"([ab])
+    s += "Word:" + lmc.gen("word", regex=r"([ab]+)\1", max_tokens=8)  # LMC304 r"([ab]+)
 
 
 @lmc.function
