@@ -6,6 +6,7 @@ Whatever touches the core is posted here and runs between two steps; only this t
 import atexit
 import logging
 import threading
+import time
 import weakref
 from collections import deque
 from collections.abc import Callable
@@ -20,6 +21,9 @@ from lmc.runtime.engine.self_check import check_exactness
 from lmc.runtime.engine.stats import EngineStats
 from lmc.runtime.engine.watch import gauges_of
 from lmc.runtime.exactness import Exactness
+
+RUN_SECONDS = 0.05
+"""How long the next call of a run is waited for, where other calls would take its memory."""
 
 T = TypeVar("T")
 
@@ -52,6 +56,7 @@ class EngineThread:
         self._wake = threading.Condition()
         self._is_closing = False
         self._has_stopped = False
+        self._waiting_since: float | None = None
         self._exactness: Future[Exactness] = Future()
         self._thread = threading.Thread(target=self._run, name="lmc-engine", daemon=True)
         self._at_exit = _close_at_exit(self)
@@ -177,8 +182,10 @@ class EngineThread:
         try:
             self._set_threads()
             self._exactness.set_result(check_exactness(self._core.runner.model))
+            self._core.scheduler.room.may_wait = True
             while self._take_in():
                 self._core.step()
+                self._await_runs()
         except BaseException as error:
             _log.exception("the engine stopped")
             reason = EngineError(f"the engine stopped: {error}")
@@ -200,6 +207,21 @@ class EngineThread:
                 action()
             if self._core.has_work:
                 return True
+
+    def _await_runs(self) -> None:
+        """Where a step started nothing because calls are due, wait for what comes next."""
+        scheduler = self._core.scheduler
+        if not scheduler.room.is_waiting:
+            self._waiting_since = None
+            return
+        now = time.monotonic()
+        if self._waiting_since is None:
+            self._waiting_since = now
+        left = self._waiting_since + RUN_SECONDS - now
+        with self._wake:
+            if self._wake.wait_for(lambda: self._inbox or self._is_closing, max(0.0, left)):
+                return
+        scheduler.foresight.await_no_longer()
 
     def _stop(self, reason: BaseException) -> None:
         """Take nothing more in, run what is in the inbox, end every request."""

@@ -31,6 +31,7 @@ class RunRecord:
         asked: tokens that its running sequences may add at the most.
         lengths: tokens of the path that each numbered call left.
         holds: what is kept for later calls, by the number of the call that they continue.
+        is_late: whether its next call was waited for in vain.
     """
 
     program: str
@@ -40,6 +41,7 @@ class RunRecord:
     asked: int = 0
     lengths: dict[int, int] = field(default_factory=dict)
     holds: dict[int, Hold] = field(default_factory=dict)
+    is_late: bool = False
 
 
 class Foresight:
@@ -128,8 +130,11 @@ class Foresight:
     def submitted(self, seq: Sequence) -> None:
         """Take note of a new sequence."""
         hint = seq.hint
-        if self.is_on and hint is not None and hint.run not in self._runs:
+        if not self.is_on or hint is None:
+            return
+        if hint.run not in self._runs:
             self._runs[hint.run] = RunRecord(hint.program)
+        self._runs[hint.run].is_late = False
 
     def started(self, seq: Sequence, cached_len: int) -> None:
         """Take note that a sequence starts: what it needs is locked now."""
@@ -187,6 +192,23 @@ class Foresight:
         for number in list(record.holds):
             self._release(record, number)
         self._run_moved(run)
+
+    def awaited(self, place: int = LATEST) -> list[RunRecord]:
+        """Return the runs that began before a place and go on, and of which no call is here.
+
+        Those that were waited for in vain are left out until they ask something.
+        """
+        return [
+            record
+            for run, record in self._runs.items()
+            if record.holds and not record.is_late and run not in self._by_run
+            if record.place is not None and record.place < place
+        ]
+
+    def await_no_longer(self) -> None:
+        """Take note that the runs that are awaited have not asked anything for too long."""
+        for record in self.awaited():
+            record.is_late = True
 
     # -- holds -----------------------------------------------------------------------------
 

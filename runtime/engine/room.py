@@ -29,6 +29,11 @@ class Room:
         guesses: what goes before any call has to give way.
         foresight: tells what calls to come will need.
         tenants: tell who is beyond its share.
+
+    Attributes:
+        num_preemptions: how often a sequence was preempted.
+        may_wait: whether a step may start nothing, to wait for what runs that have begun ask.
+        is_waiting: whether the last step that was chosen does so.
     """
 
     def __init__(
@@ -48,6 +53,8 @@ class Room:
         self._foresight = foresight
         self._tenants = tenants
         self.num_preemptions = 0
+        self.may_wait = False
+        self.is_waiting = False
 
     # -- what there is -----------------------------------------------------------------------
 
@@ -103,6 +110,22 @@ class Room:
         # The whole path is held for it, so that a lock makes no difference to what is spare.
         locked = 0 if self._foresight.is_on else cache.tree.unlocked_len(node)
         return not self._is_enough_beside(seq, need, locked)
+
+    def is_early(self, seq: Sequence) -> bool:
+        """Whether a sequence that would run alone takes what a run needs whose call is due.
+
+        What asks for a run's calls may be a moment late. Were the next run begun at once, it
+        would cost the earlier ones their memory.
+        """
+        if not self.may_wait or self._rows.running:
+            return False
+        if not self._foresight.awaited(self._foresight.place(seq)):
+            return False
+        need = self._cache.new_slots(self._waiting.matched_len(seq), seq.goal_len + growth(seq))
+        if self._is_enough_beside(seq, need, 0):
+            return False
+        self.is_waiting = True
+        return True
 
     def has_row(self, tenant: str) -> bool:
         """Whether a row is free, or a tenant may take one."""

@@ -55,6 +55,7 @@ class Serving:
     def choose(self, step: int) -> tuple[OpenStep, list[Sequence]]:
         """Choose a step; return also the sequences that are completely cached already."""
         self._rows.have_grown()
+        self._room.is_waiting = False
         chosen = self._choose_decodes()
         if self._tenants.are_several:
             return chosen, self._take_turns(chosen, step)
@@ -159,6 +160,8 @@ class Serving:
 
     def _start(self, seq: Sequence, chosen: OpenStep) -> bool:
         """Move a sequence from waiting to running if the pool has room for it."""
+        if self._room.is_early(seq):
+            return False
         tokens = seq.token_ids[: seq.logits_from]
         known = self._foresight.found(seq) or self._cache.tree.find(tokens, seq.namespace)
         node, found = known

@@ -193,6 +193,49 @@ def test_a_run_that_has_begun_goes_before_new_ones(fakes):
     assert world.names == ["first", "blocker", "begun", "new 8", "new 9"]
 
 
+def begun_and_next(fakes, *, slots):
+    """A world where run 1 goes on and asks nothing yet, and run 2 wants as much memory."""
+    world = World(fakes, slots=slots)
+    world.core.scheduler.room.may_wait = True
+    world.ask([5, *PROMPT], hint(1, 1, context="last", result="more"), max_tokens=20)
+    world.run()
+    world.ask([6, *PROMPT], hint(2, 3, context="last", result="more"), "new", max_tokens=20)
+    return world
+
+
+def ask_what_is_due(world):
+    first = [5, *PROMPT, 7]
+    world.ask(first, hint(1, 2, 1, context="last", result="none"), "due", max_tokens=20)
+
+
+def test_the_call_of_a_run_that_has_begun_is_waited_for(fakes):
+    world = begun_and_next(fakes, slots=100)
+    for _ in range(3):
+        world.core.step()
+        assert world.core.scheduler.room.is_waiting
+        assert not world.core.scheduler.running
+    ask_what_is_due(world)
+    world.run()
+    assert world.names == ["", "due", "new"]
+
+
+def test_where_there_is_room_nothing_is_waited_for(fakes):
+    world = begun_and_next(fakes, slots=400)
+    world.run()
+    assert world.names == ["", "new"]
+
+
+def test_a_run_that_asks_nothing_for_too_long_is_waited_for_once(fakes):
+    world = begun_and_next(fakes, slots=100)
+    world.core.step()
+    world.core.scheduler.foresight.await_no_longer()
+    world.run()
+    assert world.names == ["", "new"]
+    ask_what_is_due(world)
+    world.run()
+    assert world.names == ["", "new", "due"]
+
+
 def test_a_dropped_call_holds_nothing(fakes):
     world = World(fakes, max_running=1)
     world.ask(PROMPT)
