@@ -9,19 +9,23 @@ characters of several tokens (`test_constraint.py`), sliding windows, which are 
 (`test_models_weights.py`).
 """
 
+import itertools
 import json
 import random
+import re
 import threading
 import time
 
 import numpy as np
 import pytest
 from model_support import TINY, write_model
+from tokenizers_fetched import tokenizer_named
 
 import lmc
 from lmc.errors import ConstraintError, EngineError
 from lmc.ir.calls import Constraint
 from lmc.runtime.cache.prefix_cache import PrefixCache
+from lmc.runtime.engine.engine import Engine
 from lmc.runtime.models import CausalModel
 from lmc.runtime.oracle import Oracle
 
@@ -254,6 +258,79 @@ def test_no_blank_is_lost_or_doubled(fakes, mode):
     for number, record in enumerate(run.calls):
         joined = "".join(a + b for a, b in zip(pieces[:number], texts[:number], strict=True))
         assert backend.spell(record.call.context) == joined + pieces[number]
+
+
+BEGINNINGS = {
+    "[a-z]{2,4} [a-z]{2,4}": "[a-z]{0,4}|[a-z]{2,4} [a-z]{0,4}",
+    "[a-c]{1,3}  [a-c]": "[a-c]{0,3}|[a-c]{1,3} {1,2}|[a-c]{1,3}  [a-c]",
+    "[ab]\u2581[ab]": "[ab]?|[ab]\u2581[ab]?",
+    "[a-z]+( and [a-z]+)*": "[a-z]*|[a-z]+( and [a-z]+)*( | a| an| and| and [a-z]*)",
+}
+"""Patterns, and what matches the beginnings of their matches."""
+
+
+def masked_ids(matcher, limit):
+    """Return the ids that the mask allows."""
+    words = np.empty(limit.mask_words, dtype=np.int32)
+    matcher.fill_bitmask(words)
+    bits = np.unpackbits(words.view(np.uint8), bitorder="little")
+    return set(np.flatnonzero(bits).tolist()) - set(limit.eos_token_ids)
+
+
+def beginnings(pieces, before, allowed):
+    """Return the ids after which a text is still the beginning of a match, by `re`."""
+    found = set()
+    for token_id, piece in enumerate(pieces):
+        # A character that is not whole yet can only be the marker's: no other is beyond ASCII.
+        data = before.encode() + (piece or b"")
+        cut = next((n for n in (1, 2) if data.endswith("\u2581".encode()[:n])), 0)
+        try:
+            text = data[: len(data) - cut].decode() + "\u2581" * bool(cut)
+        except UnicodeDecodeError:
+            continue
+        if piece and re.fullmatch(allowed, text):
+            found.add(token_id)
+    return found
+
+
+@pytest.mark.parametrize("pattern", list(BEGINNINGS))
+def test_the_blank_marker_of_pieces_counts_as_a_blank_under_a_regex(pattern):
+    """The mask looks at what pieces spell; the marker as a character of a pattern is itself."""
+    tokenizer = tokenizer_named("llama2")
+    pieces = tokenizer.token_bytes()
+    limit = lmc.Constraint.regex(pattern).compile(tokenizer)
+    for before in ("", "a", "ab", "ab ", "ab  ", "a\u2581", "abcd a"):
+        matcher = limit.matcher()
+        taken = [matcher.accept_token(pieces.index(bytes([byte]))) for byte in before.encode()]
+        assert all(taken) == bool(re.fullmatch(BEGINNINGS[pattern], before)), before
+        if all(taken):
+            assert masked_ids(matcher, limit) == beginnings(pieces, before, BEGINNINGS[pattern])
+
+
+@lmc.function
+def two_words(s, pattern: str, limit: int):
+    s += "Say: " + lmc.gen("x", regex=pattern, max_tokens=limit, temperature=1.0) + " end"
+
+
+@both_modes
+def test_blanks_under_a_regex_come_as_text_within_the_limit(fakes, mode):
+    tokenizer = tokenizer_named("llama2")
+    model = fakes.FakeModel(fakes.FakeConfig(vocab_size=tokenizer.vocab_size))
+    wide = 0
+    with Engine(model, fakes.FakeTarget(tokenizer), num_slots=512) as engine:
+        for pattern, limit in itertools.product(BEGINNINGS, (1, 2, 12)):
+            run = two_words.run(pattern, limit, backend=engine, seed=3, mode=mode)
+            meta = run.get_meta_info("x")
+            assert run.text() == f"Say: {run['x']} end"
+            assert re.fullmatch(BEGINNINGS[pattern], run["x"])
+            result = run.calls[0].result
+            assert len(result.token_ids) <= limit
+            spelled = b"".join(tokenizer.token_bytes()[i] for i in result.token_ids)
+            assert spelled.decode() == result.text
+            assert (meta["finish_reason"] == "stop") <= bool(re.fullmatch(pattern, run["x"]))
+            assert limit < 12 or "*" in pattern or re.fullmatch(pattern, run["x"])
+            wide += any(tokenizer.token_bytes()[i][:1] == b" " for i in result.token_ids)
+    assert wide > 3, "pieces with the marker were taken"
 
 
 @lmc.function
