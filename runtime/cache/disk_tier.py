@@ -45,7 +45,7 @@ class Fetch:
 class DiskCounts:
     """What a disk tier has done, in blocks.
 
-    `damaged` were not what their names say; `dropped` found the queue full.
+    `damaged` were not what their names say; `dropped` found the queue, or memory, full.
     """
 
     read: int = 0
@@ -132,23 +132,34 @@ class DiskTier:
         """
         if self.is_off:
             return
-        size = file_size(self._bytes_per_token)
         jobs: list[tuple[Block, bytes | None]] = []
         for index, block in enumerate(blocks):
             if self.knows(block):
                 jobs.append((block, None))
-            elif self._queued_bytes + size > MAX_QUEUED_BYTES:
+                continue
+            data = self._taken(read, index)
+            if data is None:
                 self.counts.dropped += sum(not self.knows(later) for later in blocks[index:])
                 break
-            else:
-                jobs.append((block, read(index)))
-                with self._changed:
-                    self._queued_bytes += size
+            jobs.append((block, data))
         with self._changed:
             self._queued.update(block.file_name for block, data in jobs if data is not None)
             # The first block last, so that it counts as used last.
             self._writes.extend(reversed(jobs))
             self._changed.notify_all()
+
+    def _taken(self, read: Callable[[int], bytes], index: int) -> bytes | None:
+        """Return the KV of a block that is to be written; None where there is no room for it."""
+        size = file_size(self._bytes_per_token)
+        if self._queued_bytes + size > MAX_QUEUED_BYTES:
+            return None
+        try:
+            data = read(index)
+        except MemoryError:
+            return None
+        with self._changed:
+            self._queued_bytes += size
+        return data
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait until nothing is left to read or write; False when that takes longer."""
@@ -206,17 +217,20 @@ class DiskTier:
                 self.folder.touch(block.file_name)
         except OSError as error:
             self._turn_off(error)
-        with self._changed:
-            self.counts.read += len(fetch.data)
-            self._ended.append(fetch)
+        finally:
+            with self._changed:
+                self.counts.read += len(fetch.data)
+                self._ended.append(fetch)
         self._wake()
 
     def _read_one(self, block: Block) -> memoryview | None:
-        """Return a block's KV; None where it is not there, or not what it should be."""
+        """Return a block's KV; None where it is not there, damaged, or there is no memory."""
         try:
             return read_block(self.folder.path, self._namespace, block, self._bytes_per_token)
         except FileNotFoundError:
             self.folder.names.discard(block.file_name)
+        except MemoryError:
+            _log.info("no memory for a block of the disk tier")
         except (DamagedBlock, OSError) as error:
             _log.info("a block of the disk tier is damaged: %s", error)
             self.counts.damaged += 1
@@ -236,12 +250,15 @@ class DiskTier:
                 write_block(self.folder.path, self._namespace, block, data)
                 self.folder.wrote(name)
                 self.counts.written += 1
+        except MemoryError:
+            self.counts.dropped += 1
         except OSError as error:
             self._turn_off(error)
-        if data is not None:
-            with self._changed:
-                self._queued.discard(name)
-                self._queued_bytes -= file_size(self._bytes_per_token)
+        finally:
+            if data is not None:
+                with self._changed:
+                    self._queued.discard(name)
+                    self._queued_bytes -= file_size(self._bytes_per_token)
 
     def _turn_off(self, error: OSError | None = None) -> None:
         """Read and write nothing more; say so once."""

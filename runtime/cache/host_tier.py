@@ -151,11 +151,11 @@ class HostTier:
         if len(own):
             try:
                 copy(own, have)
+                row = np.concatenate([slots, own])
             except BaseException:
                 self._cache.free(own)
                 self._cache.release(handle)
                 raise
-            row = np.concatenate([slots, own])
             handle = self._cache.insert(handle, token_ids[:size], row)
         self._cache.release(handle)
         return len(own)

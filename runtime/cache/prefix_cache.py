@@ -229,7 +229,7 @@ class PrefixCache:
         """Lengthen a locked path of `token_ids` by what the tier below has of them.
 
         `slots` are the path's; there must be room for what is missing. Returns the new handle
-        and slots; `handle` is used up.
+        and slots; `handle` is used up. Without memory for the copy the path stays as it is.
         """
         if self._keeper is None:
             return handle, slots
@@ -244,11 +244,13 @@ class PrefixCache:
 
         try:
             self._keeper.lower.load(token_ids, handle.length, give, handle.namespace)
-        except BaseException:
+            row = np.concatenate([slots, own])
+        except BaseException as error:
             self.free(own)
+            if isinstance(error, MemoryError):
+                return handle, slots
             self.release(handle)
             raise
-        row = np.concatenate([slots, own])
         self.wrote(handle, token_ids[: len(row)], row, handle.length)
         return self.insert(handle, token_ids[: len(row)], row), row
 

@@ -1,9 +1,11 @@
 """Moving KV: out of a cache as bytes, back into one, and from one cache to another.
 
 Bytes of n slots are [layers, keys and values, n, heads, head dim] in the cache's own type.
+All of it raises MemoryError where there is none, whoever was asked for it.
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +19,19 @@ if TYPE_CHECKING:
 SlotArray = NDArray[np.int32]
 
 
+@contextmanager
+def memory_errors() -> Iterator[None]:
+    """Raise MemoryError where torch finds no memory, which it tells by a RuntimeError."""
+    try:
+        yield
+    except RuntimeError as error:
+        text = str(error)
+        if "DefaultCPUAllocator" not in text and "out of memory" not in text:
+            raise
+        raise MemoryError(text) from error
+
+
+@memory_errors()
 def read_kv(kv: Any, slots: SlotArray) -> bytes:
     """Return the KV of some slots."""
     import torch
@@ -27,6 +42,7 @@ def read_kv(kv: Any, slots: SlotArray) -> bytes:
     )
 
 
+@memory_errors()
 def write_kv(kv: Any, slots: SlotArray, data: memoryview, first: int) -> None:
     """Write bytes that `read_kv` gave into slots.
 
@@ -47,6 +63,7 @@ def write_kv(kv: Any, slots: SlotArray, data: memoryview, first: int) -> None:
         tensor.index_copy_(0, index, tokens[first : first + len(slots)])
 
 
+@memory_errors()
 def copy_kv(source: Any, from_slots: SlotArray, target: Any, to_slots: SlotArray) -> None:
     """Copy tokens from one cache to another of the same model."""
     import torch
@@ -73,7 +90,8 @@ class HostMemory:
 
     def __init__(self, runner: "ModelRunner", num_slots: int) -> None:
         self._pool = runner.kv
-        self._host = runner.model.new_kv(num_slots)
+        with memory_errors():
+            self._host = runner.model.new_kv(num_slots)
 
     def save(self, pool_slots: SlotArray, host_slots: SlotArray) -> None:
         """Copy tokens of the pool to host memory."""

@@ -11,6 +11,7 @@ and none of it waits for the disk.
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,7 +129,14 @@ class Tiers:
         self._by_key: dict[bytes, _Wait] = {}
         self._waiting: set[Sequence] = set()
         self.disk_tokens = 0
-        self.host = HostTier(num_slots, HostMemory(runner, num_slots), page_size=cache.page_size)
+        try:
+            memory = HostMemory(runner, num_slots)
+        except MemoryError as error:
+            raise UsageError(
+                f"there is no memory for host_tier={options.host_bytes:,}",
+                hint="give less",
+            ) from error
+        self.host = HostTier(num_slots, memory, page_size=cache.page_size)
         self.disk: DiskTier | None = None
         cache.set_lower(self.host)
         if folder is not None:
@@ -142,23 +150,30 @@ class Tiers:
         """Whether a sequence that arrives waits for its prefix; `take_ready` gives it then."""
         if self.disk is None or seq.guess is not None:
             return False
+        try:
+            return self._waits_for(seq, self.disk)
+        except MemoryError:
+            return False  # it is computed
+
+    def _waits_for(self, seq: Sequence, disk: DiskTier) -> bool:
+        """Begin to read, or wait for, what the disk has more of a prefix; False for nothing."""
         ids, name = seq.token_ids[: seq.logits_from], seq.namespace
         blocks = blocks_of(self._root(name), ids)
         have = max(self._cache.match_len(ids, name), self.host.match_len(ids, name))
         first = have // BLOCK_TOKENS
-        wanted = blocks[first : first + self.disk.num_readable(blocks[first:])]
+        wanted = blocks[first : first + disk.num_readable(blocks[first:])]
         if not wanted:
             return False
         wait = self._by_key.get(wanted[-1].key)
         if wait is None:
-            fetch = self.disk.fetch(wanted)
-            if fetch is None:
-                return False
             end = (first + len(wanted)) * BLOCK_TOKENS
             wait = _Wait(
                 ids[:end].copy(), first * BLOCK_TOKENS, name, wanted[-1].key,
                 time.monotonic() + FETCH_SECONDS,
             )  # fmt: skip
+            fetch = disk.fetch(wanted)
+            if fetch is None:
+                return False
             self._waits[fetch] = self._by_key[wait.key] = wait
         wait.seqs.append(seq)
         self._waiting.add(seq)
@@ -195,7 +210,9 @@ class Tiers:
         for fetch in self.disk.take_ended():
             wait = self._pop(fetch)
             if wait is not None:
-                self._place(wait, fetch)
+                # Without memory for the copy what was read is computed.
+                with suppress(MemoryError):
+                    self._place(wait, fetch)
                 ready += wait.seqs
         now = time.monotonic()
         for fetch in [each for each, wait in self._waits.items() if wait.deadline <= now]:
@@ -216,8 +233,10 @@ class Tiers:
         ids, name = wait.token_ids[: wait.start + len(fetch.data) * BLOCK_TOKENS], wait.namespace
         if self.host.match_len(ids, name) < wait.start:
             handle, slots = self._cache.match_and_lock(ids, name)
-            self.host.keep(ids[: handle.length], slots, name)
-            self._cache.release(handle)
+            try:
+                self.host.keep(ids[: handle.length], slots, name)
+            finally:
+                self._cache.release(handle)
         new = self.host.put(ids, wait.start, fetch.data, name)
         self.disk_tokens += new
         end = self.host.match_len(ids, name)
@@ -227,9 +246,15 @@ class Tiers:
     # -- to disk -----------------------------------------------------------------------------
 
     def store(self, node: RadixNode) -> None:
-        """Have the path to a node written, without what nothing will need."""
-        if self.disk is None:
-            return
+        """Have the path to a node written, without what nothing will need.
+
+        Where there is no memory for that it is not written.
+        """
+        if self.disk is not None:
+            with suppress(MemoryError):
+                self._store(node, self.disk)
+
+    def _store(self, node: RadixNode, disk: DiskTier) -> None:
         while node.is_dead and node.parent is not None:
             node = node.parent
         tree = self._cache.tree
@@ -242,7 +267,7 @@ class Tiers:
             start = index * BLOCK_TOKENS
             return self._runner.read_kv(slots[start : start + BLOCK_TOKENS])
 
-        self.disk.store(blocks, read)
+        disk.store(blocks, read)
 
     def _root(self, name: str) -> bytes:
         """Return what the first block's key depends on beside its tokens."""

@@ -3,6 +3,7 @@
 Afterwards the engine serves again within 5 seconds and every slot has its owner.
 """
 
+import pkgutil
 import random
 import threading
 import time
@@ -242,3 +243,75 @@ def test_callbacks_that_raise_harm_nobody_else(fakes, seed, caplog):
             elif kind == "text":
                 assert isinstance(waiter.outcome(), ValueError) or not tokens
         check_served(fakes, engine, calls, wanted)
+
+
+# -- tiers: no memory for a copy costs no more than its use --------------------------------------
+
+COPIES = {
+    "to host memory": ("lmc.runtime.engine.kv_memory.HostMemory.save", True),
+    "from host memory": ("lmc.runtime.engine.kv_memory.HostMemory.load", True),
+    "from disk to host memory": ("lmc.runtime.engine.kv_memory.HostMemory.write", True),
+    "for the disk": ("lmc.runtime.engine.model_runner.ModelRunner.read_kv", False),
+    "of a file that is read": ("lmc.runtime.cache.disk_tier.read_block", False),
+    "of a file that is written": ("lmc.runtime.cache.disk_tier.write_block", False),
+    "of torch": ("lmc.runtime.engine.kv_memory.tensors", False),
+}
+"""What copies KV, and whether it fails only when the copy is already made."""
+
+
+def fail_at(monkeypatch, place, fails):
+    """Let a copy fail wherever `fails` says so; return a list with one entry per failure."""
+    path, is_half_done = COPIES[place]
+    real, failures = pkgutil.resolve_name(path), []
+
+    def failing(*arguments):
+        if not fails():
+            return real(*arguments)
+        failures.append(place)
+        if is_half_done:
+            real(*arguments)
+        if place == "of torch":
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        raise MemoryError("no room for a copy")
+
+    monkeypatch.setattr(path, failing)
+    return failures
+
+
+@pytest.mark.parametrize("place", list(COPIES))
+def test_no_memory_for_a_copy_of_a_tier_costs_its_use_only(fakes, monkeypatch, tmp_path, place):
+    """Calls are answered as without tiers, none waits, and the tiers go on afterwards."""
+    monkeypatch.setattr("lmc.runtime.engine.tiers.FETCH_SECONDS", 60)
+    calls = calls_of(fakes, 3, count=9)
+    wanted = answers(fakes, calls)
+    tiers = {"host_tier": 16 * 400, "disk_tier": tmp_path}
+
+    def run(options, fails):
+        """Ask twice, one after the other and at once; return the tokens computed one by one."""
+        with (
+            fakes.make_engine(num_slots=120, **options) as engine,
+            pytest.MonkeyPatch.context() as patch,
+        ):
+            failures = fail_at(patch, place, fails) if options else []
+            for call, tokens in zip(calls, wanted, strict=True):
+                assert fakes.run_all(engine, [call])[0].token_ids == tokens
+            computed = engine.stats().forward_tokens
+            assert [result.token_ids for result in fakes.run_all(engine, calls)] == wanted
+            if options:
+                disk = engine._core.tiers.disk
+                assert disk.wait_idle(60)
+                assert (disk.is_off, disk._queued, disk._queued_bytes) == (False, set(), 0)
+                engine._core.tiers.host.check()
+            engine.check()
+        return computed, len(failures)
+
+    draw = random.Random(place)
+    cold, _ = run({}, None)
+    failed = 0
+    for share in (0.4, 1.0):  # the second one finds files
+        computed, failures = run(tiers, lambda share=share: draw.random() < share)
+        assert computed <= cold
+        failed += failures
+    assert failed > 0
+    warm, _ = run(tiers, lambda: False)
+    assert warm < cold

@@ -296,6 +296,22 @@ def test_closing_while_calls_wait_and_blocks_are_written(fakes, tmp_path, monkey
         assert engine.stats().damaged_files == 0
 
 
+def test_host_memory_that_cannot_be_had_is_refused(fakes, monkeypatch, tmp_path):
+    new_kv, made = fakes.FakeModel.new_kv, []
+
+    def failing(model, num_slots):
+        made.append(num_slots)
+        if num_slots == 1000:
+            raise RuntimeError("DefaultCPUAllocator: can't allocate memory")
+        return new_kv(model, num_slots)
+
+    monkeypatch.setattr(fakes.FakeModel, "new_kv", failing)
+    with pytest.raises(UsageError, match=r"no memory for host_tier=16,000"):
+        fakes.make_engine(num_slots=130, host_tier=16_000, disk_tier=tmp_path)
+    assert 130 in made
+    assert not [t for t in threading.enumerate() if t.name.startswith("lmc-disk")]
+
+
 @pytest.mark.parametrize(
     ("options", "what"),
     [
