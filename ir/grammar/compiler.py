@@ -1,7 +1,6 @@
 """Grammars to networks: the way through the parts of this package."""
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
@@ -21,6 +20,7 @@ from lmc.ir.grammar.model import (
 )
 from lmc.ir.grammar.network import Network, NetworkBuilder, strong_groups
 from lmc.ir.grammar.reader import read_grammar
+from lmc.ir.kept import Kept
 
 DEFAULT_MAX_STATES = 32_000
 DEFAULT_MAX_SECONDS = 5.0
@@ -78,19 +78,15 @@ def compile_grammar(
 
 def compile_grammar_source(source: str) -> Network:
     """Return the network of a grammar; the last ones are kept. See `compile_grammar`."""
-    found = _compile_kept(source)
-    if isinstance(found, ConstraintError):
-        raise found.again()
-    return found
+    return _kept.get(source, lambda: compile_grammar(source).network)
 
 
-@lru_cache(maxsize=KEPT)
-def _compile_kept(source: str) -> Network | ConstraintError:
-    try:
-        return compile_grammar(source).network
-    except ConstraintError as error:
-        error.__traceback__ = None
-        return error
+def kept_grammar(source: str) -> Network | None:
+    """Return what `compile_grammar_source` keeps of a grammar; None where that is nothing."""
+    return _kept.find(source)
+
+
+_kept: Kept[Network] = Kept(KEPT)
 
 
 class GrammarLowering:
@@ -182,7 +178,9 @@ class GrammarLowering:
         if found is None:
             budget = self.builder.budget
             try:
-                dfa = compile_regex(pattern.source, max_states=budget.max_states)
+                dfa = compile_regex(
+                    pattern.source, max_states=budget.max_states, max_seconds=budget.max_seconds
+                )
             except ConstraintError as error:
                 raise refuse(pattern.position, error.message, error.hint or "mend it") from None
             found = self.templates[pattern.source] = Template.of_dfa(dfa)

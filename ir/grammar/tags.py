@@ -27,9 +27,11 @@ from lmc.ir.automata.graph import Template
 from lmc.ir.grammar.compiler import (
     DEFAULT_MAX_SECONDS,
     DEFAULT_MAX_STATES,
-    compile_grammar_source,
+    KEPT,
+    compile_grammar,
 )
 from lmc.ir.grammar.network import Network, NetworkBuilder
+from lmc.ir.kept import Kept
 
 MAX_TAGS = 256
 _INSIDE = ("json_schema", "regex", "grammar")
@@ -54,10 +56,23 @@ def tags_source(
 
 
 def compile_tags_source(source: str) -> Network:
-    """Return the network of structural tags.
+    """Return the network of structural tags; the last ones are kept.
 
     Raises:
         ConstraintError: the source is wrong, a part of it is refused, or it is too costly.
+    """
+    return _kept.get(source, lambda: compile_tags_within(source))
+
+
+def kept_tags(source: str) -> Network | None:
+    """Return what `compile_tags_source` keeps of a source; None where that is nothing."""
+    return _kept.find(source)
+
+
+def compile_tags_within(source: str, *, max_seconds: float = DEFAULT_MAX_SECONDS) -> Network:
+    """Do what `compile_tags_source` does within some processor time; nothing is kept.
+
+    Each part may take as much time as all of them.
     """
     try:
         spec = json.loads(source)
@@ -65,7 +80,7 @@ def compile_tags_source(source: str) -> Network:
         raise _wrong(f"they are not JSON: {error}") from None
     tags = _checked(spec)
     budget = Budget(
-        max_states=DEFAULT_MAX_STATES, max_seconds=DEFAULT_MAX_SECONDS, subject="structural tags"
+        max_states=DEFAULT_MAX_STATES, max_seconds=max_seconds, subject="structural tags"
     )
     network = _Tags(spec, tags, budget).run()
     if network is None:
@@ -114,6 +129,8 @@ class _Tags:
         self.tags = tags
         self.budget = budget
         self.builder = NetworkBuilder(budget)
+        # One network for equal parts: they share its rules.
+        self._parts: dict[tuple[str, str], ByteDfa | Network] = {}
         self.graph = self.builder.graph
         begins = [tag["begin"] for tag in tags if isinstance(tag["begin"], str)]
         guard = f"(?!{'|'.join(map(re.escape, begins))})" if begins else ""
@@ -158,14 +175,9 @@ class _Tags:
         if "regex" in tag:
             self._regex(str(tag["regex"]), start, end)
         elif "grammar" in tag:
-            embed(self.builder, compile_grammar_source(str(tag["grammar"])), start, end)
+            embed(self.builder, self._grammar(str(tag["grammar"])), start, end)
         elif "json_schema" in tag:
-            # Here to break an import cycle: schemas that nest are networks.
-            from lmc.ir.json_schema import compile_source, schema_source
-
-            schema = tag["json_schema"]
-            source = schema if isinstance(schema, str) else schema_source(schema)
-            found = compile_source(source)
+            found = self._schema(tag["json_schema"])
             if isinstance(found, ByteDfa):
                 self.graph.copy(Template.of_dfa(found), start, end)
             else:
@@ -173,10 +185,33 @@ class _Tags:
         else:
             self.graph.move(start, end)
 
+    def _grammar(self, source: str) -> Network:
+        found = self._parts.get(("grammar", source))
+        if found is None:
+            found = compile_grammar(source, max_seconds=self.budget.max_seconds).network
+            self._parts["grammar", source] = found
+        assert isinstance(found, Network), "grammars are networks"
+        return found
+
+    def _schema(self, schema: Any) -> ByteDfa | Network:
+        # Here to break an import cycle: schemas that nest are networks.
+        from lmc.ir.json_schema import compile_source_within, schema_source
+
+        source = schema if isinstance(schema, str) else schema_source(schema)
+        found = self._parts.get(("json_schema", source))
+        if found is None:
+            found = compile_source_within(source, max_seconds=self.budget.max_seconds)
+            self._parts["json_schema", source] = found
+        return found
+
     def _regex(self, pattern: str, start: int, end: int) -> None:
-        dfa = compile_regex(pattern, max_states=self.budget.max_states)
+        budget = self.budget
+        dfa = compile_regex(pattern, max_states=budget.max_states, max_seconds=budget.max_seconds)
         self.graph.copy(Template.of_dfa(dfa), start, end)
         self.budget.check_time()
+
+
+_kept: Kept[Network] = Kept(KEPT)
 
 
 def embed(builder: NetworkBuilder, network: Network, start: int, end: int) -> None:

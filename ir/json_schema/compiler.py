@@ -3,7 +3,6 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 from lmc.errors import ConstraintError
 from lmc.ir.automata.budget import Budget
@@ -14,6 +13,7 @@ from lmc.ir.json_schema.document import Document, canonical, parse
 from lmc.ir.json_schema.lowering import Limits, Lowering
 from lmc.ir.json_schema.nesting import lower_network
 from lmc.ir.json_schema.reader import Reader
+from lmc.ir.kept import Kept
 
 DEFAULT_MAX_STATES = 32_000
 DEFAULT_MAX_SECONDS = 5.0
@@ -224,21 +224,24 @@ def compile_source(source: str) -> ByteDfa | Network:
 
     The last ones are kept, so that lowering and the engine share one compilation.
     """
-    found = _compile_kept(source)
-    if not isinstance(found, ConstraintError):
-        return found
-    raise found.again()
+    return _kept.get(source, lambda: compile_source_within(source))
 
 
-@lru_cache(maxsize=KEPT)
-def _compile_kept(source: str) -> ByteDfa | Network | ConstraintError:
-    try:
-        if not source.startswith("["):
-            return compile_schema(source).language
-        schema, options = parse(source)
-        if "separators" in options:
-            options["separators"] = tuple(options["separators"])
-        return compile_schema(canonical(schema), **options).language
-    except ConstraintError as error:
-        error.__traceback__ = None
-        return error
+def kept_source(source: str) -> ByteDfa | Network | None:
+    """Return what `compile_source` keeps of a source; None where that is nothing."""
+    return _kept.find(source)
+
+
+def compile_source_within(
+    source: str, *, max_seconds: float = DEFAULT_MAX_SECONDS
+) -> ByteDfa | Network:
+    """Do what `compile_source` does within some processor time; nothing is kept."""
+    if not source.startswith("["):
+        return compile_schema(source, max_seconds=max_seconds).language
+    schema, options = parse(source)
+    if "separators" in options:
+        options["separators"] = tuple(options["separators"])
+    return compile_schema(canonical(schema), max_seconds=max_seconds, **options).language
+
+
+_kept: Kept[ByteDfa | Network] = Kept(KEPT)

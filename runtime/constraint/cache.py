@@ -6,14 +6,21 @@ from concurrent.futures import Future
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
-from lmc.ir.grammar import Network, compile_grammar_source, compile_tags_source
-from lmc.ir.json_schema import compile_source
+from lmc.ir.grammar import Network
 from lmc.ir.target import Tokenizer
+from lmc.runtime.constraint.compile_process import CompilationLost, processes
 from lmc.runtime.constraint.grammar import GrammarConstraint
+from lmc.runtime.constraint.languages import (
+    Language,
+    compile_small,
+    kept_language,
+    language_from_bytes,
+)
 from lmc.runtime.constraint.regex import RegexConstraint
 
 Compiled = RegexConstraint | GrammarConstraint
 DEFAULT_MAX_BYTES = 256 * 2**20
+DEFAULT_SECONDS = 60.0
 _REFUSAL_BYTES = 1024
 
 
@@ -21,15 +28,24 @@ class ConstraintCache:
     """Constraints of one tokenizer; safe between threads.
 
     Threads that ask for the same constraint at once share one compilation. Refusals are
-    remembered as well, so that a costly pattern is refused at once the second time.
+    remembered as well, so that a costly pattern is refused at once the second time; but not
+    those for which another process was late, or has died.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        *,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        seconds: float = DEFAULT_SECONDS,
+    ) -> None:
         """Args:
         tokenizer: what constraints are compiled for.
         max_bytes: memory above which the least recently used constraints are dropped.
+        seconds: time that a process may take for a constraint.
         """
         self.tokenizer = tokenizer
+        self.seconds = seconds
         self.max_bytes = max_bytes
         self._lock = threading.Lock()
         self._entries: OrderedDict[Constraint, Future[Compiled]] = OrderedDict()
@@ -60,33 +76,22 @@ class ConstraintCache:
     def _compile(self, constraint: Constraint, entry: "Future[Compiled]") -> None:
         try:
             entry.set_result(self._build(constraint))
-        except ConstraintError as error:
-            entry.set_exception(error)
         except BaseException as error:
-            with self._lock:
-                self._entries.pop(constraint, None)
+            is_refusal = isinstance(error, ConstraintError)
+            if not is_refusal or isinstance(error, CompilationLost):
+                with self._lock:
+                    self._entries.pop(constraint, None)
             entry.set_exception(error)
-            raise
+            if not is_refusal:
+                raise
         with self._lock:
             self._evict()
 
     def _build(self, constraint: Constraint) -> Compiled:
-        match constraint.kind:
-            case "regex":
-                return RegexConstraint.compile(constraint.source, self.tokenizer)
-            case "json_schema":
-                found = compile_source(constraint.source)
-                if isinstance(found, Network):
-                    return GrammarConstraint(found, self.tokenizer)
-                return RegexConstraint(found, self.tokenizer)
-            case "ebnf":
-                return GrammarConstraint(compile_grammar_source(constraint.source), self.tokenizer)
-            case "tags":
-                return GrammarConstraint(compile_tags_source(constraint.source), self.tokenizer)
-        raise ConstraintError(
-            f"constraint of unknown kind {constraint.kind!r}",
-            hint="write it as a regex, a JSON schema or a grammar",
-        )
+        found = language_of(constraint, self.seconds)
+        if isinstance(found, Network):
+            return GrammarConstraint(found, self.tokenizer)
+        return RegexConstraint(found, self.tokenizer)
 
     def _evict(self) -> None:
         """Drop the least recently used constraints, but never the last one."""
@@ -97,6 +102,17 @@ class ConstraintCache:
                 break
             total -= sizes[key]
             del self._entries[key]
+
+
+def language_of(constraint: Constraint, seconds: float) -> Language:
+    """Return the language of a constraint: what is small is compiled here, else by a process.
+
+    Raises:
+        ConstraintError: it is refused.
+        CompilationLost: the process took more than some seconds, or has died.
+    """
+    found = kept_language(constraint) or compile_small(constraint)
+    return found or language_from_bytes(processes.compile(constraint, seconds))
 
 
 def _size(entry: "Future[Compiled]") -> int:

@@ -1,8 +1,10 @@
 """CompilePool: threads that make constraints ready, each within a time limit.
 
-A thread cannot be killed. So a job that is too late is given up: whoever waits for it is told,
-its thread is left to itself, and another one takes its place. Threads are daemons, so that one
-that hangs keeps neither the engine nor the process from ending.
+What is not small is compiled by other processes (`runtime/constraint/compile_process.py`); the
+threads wait for them, and do the rest. A thread cannot be killed. So a job that is too late is
+given up: whoever waits for it is told, its thread is left to itself, and another one takes its
+place. Threads are daemons, so that one that hangs keeps neither the engine nor the process from
+ending.
 """
 
 import threading
@@ -147,22 +149,29 @@ class CompilePool:
         self._add_workers()
 
 
-def make_compiler(target: Target, *, reuse: bool) -> Callable[[Constraint], CompiledConstraint]:
+def make_compiler(
+    target: Target, *, reuse: bool, seconds: float
+) -> Callable[[Constraint], CompiledConstraint]:
     """Return what compiles constraints for a target's tokenizer.
 
     Args:
         target: gives the tokenizer.
         reuse: whether equal constraints share their compiled form.
+        seconds: time that a process may take for one.
     """
+
+    def make_cache() -> ConstraintCache:
+        return ConstraintCache(target.tokenizer, seconds=seconds)
+
     if not reuse:
-        return lambda constraint: ConstraintCache(target.tokenizer).get(constraint)
+        return lambda constraint: make_cache().get(constraint)
     cache: list[ConstraintCache] = []
     lock = threading.Lock()
 
     def compile_constraint(constraint: Constraint) -> CompiledConstraint:
         with lock:
             if not cache:
-                cache.append(ConstraintCache(target.tokenizer))
+                cache.append(make_cache())
         return cache[0].get(constraint)
 
     return compile_constraint

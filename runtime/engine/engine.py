@@ -130,7 +130,7 @@ class Engine(EngineThread, ServerNames):
             wake=self._wake_up,
         )
         self._jumps = jumps
-        self._compile = make_compiler(target, reuse=reuse_constraints)
+        self._compile = make_compiler(target, reuse=reuse_constraints, seconds=constraint_seconds)
         self._compile_seconds = constraint_seconds
         self._pool = CompilePool(constraint_seconds)
         self._namespaces: WeakValueDictionary[str, InNamespace] = WeakValueDictionary()

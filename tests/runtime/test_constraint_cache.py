@@ -13,7 +13,7 @@ from lmc.errors import ConstraintError
 from lmc.ir.automata import ByteDfa, compile_regex
 from lmc.ir.calls import Constraint
 from lmc.ir.json_schema import schema_source
-from lmc.runtime.constraint import ConstraintCache, RegexConstraint
+from lmc.runtime.constraint import ConstraintCache, RegexConstraint, languages
 from lmc.runtime.constraint import regex as regex_module
 from lmc.runtime.constraint.vocabulary import build_vocabulary, vocabulary_of
 
@@ -37,11 +37,11 @@ def test_mask_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cache_compiles_once_and_remembers_refusals(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
 
-    def counting(pattern: str) -> ByteDfa:
+    def counting(pattern: str, **limits: float) -> ByteDfa:
         calls.append(pattern)
-        return compile_regex(pattern)
+        return compile_regex(pattern, **limits)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(regex_module, "compile_regex", counting)
+    monkeypatch.setattr(languages, "compile_regex", counting)
     cache = ConstraintCache(TOKENIZER)
     good, bad = Constraint("regex", "a+"), Constraint("regex", r"(.)\1")
     assert cache.get(good) is cache.get(good)
@@ -64,12 +64,12 @@ def test_cache_drops_the_least_recently_used() -> None:
 
 
 def test_cache_survives_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(pattern: str) -> ByteDfa:
+    def broken(pattern: str, **limits: float) -> ByteDfa:
         raise MemoryError
 
     cache = ConstraintCache(TOKENIZER)
     with monkeypatch.context() as patch:
-        patch.setattr(regex_module, "compile_regex", broken)
+        patch.setattr(languages, "compile_regex", broken)
         with pytest.raises(MemoryError):
             cache.get(Constraint("regex", "a"))
     assert cache.get(Constraint("regex", "a")).dfa.matches(b"a")
