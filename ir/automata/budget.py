@@ -7,7 +7,7 @@ from lmc.errors import ConstraintError
 
 MAX_NODES = 100_000
 MAX_ITEMS = 10_000_000
-_CHECK_EVERY = 1024
+_CHECK_EVERY = 64
 
 
 @dataclass(slots=True, kw_only=True)

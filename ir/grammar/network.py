@@ -229,16 +229,17 @@ class NetworkBuilder:
     def _joined(self, top: int, order: list[int], may_be_empty: bool) -> Network:
         """Put the automata of all rules that are needed behind one another."""
         bodies = {rule: body for rule in order if (body := self._rules[rule].body) is not None}
-        needed, pending = {top}, [top]
+        needed, pending, wanted = {top}, [top], np.array(order)
         while pending:
+            self.budget.check_time()
             body = bodies[pending.pop()]
-            for rule in order:
-                used = bool((body.rows[:, body.classes[rule]] != DEAD).any())
-                if used and rule not in needed:
+            used = (body.rows != DEAD).any(axis=0)[body.classes[wanted]]
+            for rule in wanted[used].tolist():
+                if rule not in needed:
                     needed.add(rule)
                     pending.append(rule)
         kept = [top, *(rule for rule in order if rule in needed and rule != top)]
-        return _network(kept, bodies, self.letters, order, may_be_empty)
+        return _network(kept, bodies, self.letters, order, may_be_empty, self.budget)
 
 
 def _empty() -> Network:
@@ -253,6 +254,7 @@ def _network(
     letters: list[Letter],
     order: list[int],
     may_be_empty: bool,
+    budget: Budget,
 ) -> Network:
     classes = np.zeros(BYTES, dtype=np.int64)
     for rule in kept:
@@ -264,14 +266,17 @@ def _network(
     calls: list[tuple[tuple[int, int], ...]] = []
     controls: list[tuple[tuple[str, int], ...]] = []
     for rule in kept:
+        budget.check_time()
         body = bodies[rule]
         starts.append(base)
         padded = np.where(body.rows == DEAD, DEAD, body.rows + base)
         tables.append(padded[:, body.classes[firsts]])
         accepting.append(body.accepting)
-        above = [(letter, padded[:, body.classes[letter]].tolist())
-                 for letter in range(BYTES, len(body.classes))
-                 if body.classes[letter] != _dead_class(body)]  # fmt: skip
+        is_used = (body.rows != DEAD).any(axis=0)[body.classes[BYTES:]]
+        above = [
+            (letter, padded[:, body.classes[letter]].tolist())
+            for letter in (np.flatnonzero(is_used) + BYTES).tolist()
+        ]
         for state in range(len(body.rows)):
             out = [(letter, row[state]) for letter, row in above if row[state] != DEAD]
             calls.append(tuple((number[a], t) for a, t in out if a in number))
@@ -294,12 +299,6 @@ def _network(
         tuple(rank[rule] for rule in kept),
         may_be_empty,
     )
-
-
-def _dead_class(body: LetterDfa) -> int:
-    """Return the class of letters that lead nowhere, -1 if there is none."""
-    dead = np.flatnonzero((body.rows == DEAD).all(axis=0))
-    return int(dead[0]) if len(dead) else -1
 
 
 def strong_groups(edges: dict[int, list[int]]) -> list[list[int]]:

@@ -96,7 +96,7 @@ class Lowering:
         """Return the texts of any value, nested up to the limit; built once."""
         key = (self.comma, self.colon, self.limits.free_depth)
         if key not in _FREE:
-            budget = Budget(max_states=MAX_FREE_STATES, max_seconds=60.0)
+            budget = Budget(max_states=MAX_FREE_STATES, max_seconds=self.budget.max_seconds)
             separators = (self.comma.decode(), self.colon.decode())
             other = Lowering(self.reader, budget, self.limits, separators, False)
             other.is_free = True
