@@ -11,6 +11,7 @@ import resource
 import signal
 import struct
 import sys
+import warnings
 from typing import IO
 
 LENGTH = struct.Struct("<Q")
@@ -30,6 +31,7 @@ def main() -> None:
     answers, requests = os.fdopen(os.dup(1), "wb"), sys.stdin.buffer
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
+    warnings.simplefilter("ignore")  # patterns are read by Python's parser, which warns of odd ones
     os.nice(NICENESS)
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
