@@ -185,7 +185,7 @@ def _spelled(network: Network, vocabulary: Vocabulary) -> tuple[Network, NDArray
 
     A state is safe if tokens of single bytes lead on to an end of its rule. None: all are.
     """
-    usable = vocabulary.single_bytes()
+    usable = vocabulary.single_bytes
     is_usable = [bool(usable[network.classes == c].any()) for c in range(network.table.shape[1])]
     edges = np.where(np.array(is_usable)[None, :], network.table, DEAD)
     safe = network.accepting.copy()

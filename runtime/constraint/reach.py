@@ -23,8 +23,11 @@ def find_traps(dfa: ByteDfa, vocabulary: Vocabulary) -> NDArray[np.bool_] | None
         ConstraintError: the vocabulary cannot spell any text of the language, or the
             question is too costly.
     """
-    spelled = vocabulary.single_bytes()
-    usable = np.array([spelled[dfa.classes == c].any() for c in range(dfa.table.shape[1])])
+    spelled = vocabulary.single_bytes
+    usable = np.zeros(dfa.table.shape[1], dtype=bool)
+    usable[dfa.classes[spelled]] = True
+    if usable.all():
+        return None  # from every state of an automaton some bytes lead to an end
     edges = np.where(usable[None, :], dfa.table, DEAD)
     safe = _backwards(edges, dfa.accepting.copy())
     if safe.all():

@@ -34,6 +34,7 @@ class Vocabulary:
         levels: first node of each depth, and the number of nodes at the end.
         token_nodes: node by id; the number of nodes where the id is not in the trie.
         sorted_pieces: the bytes of the tokens in the trie, ascending.
+        single_bytes: whether each of the 256 bytes is a token by itself.
     """
 
     token_bytes: tuple[bytes | None, ...]
@@ -44,19 +45,12 @@ class Vocabulary:
     levels: tuple[int, ...]
     token_nodes: NDArray[np.int64]
     sorted_pieces: tuple[bytes, ...]
+    single_bytes: NDArray[np.bool_]
 
     @property
     def words(self) -> int:
         """Length of a mask in words."""
         return (self.size + 31) // 32
-
-    def single_bytes(self) -> NDArray[np.bool_]:
-        """Return which of the 256 bytes are tokens by themselves."""
-        found = np.zeros(256, dtype=bool)
-        for piece in self.token_bytes:
-            if piece is not None and len(piece) == 1:
-                found[piece[0]] = True
-        return found
 
     def run(self, dfa: ByteDfa, state: int, node_classes: NDArray[np.uint8]) -> NDArray[np.int32]:
         """Return the automaton's state after each id's bytes, read from `state`.
@@ -104,7 +98,11 @@ def build_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     node_bytes, parents, levels, nodes = _build_trie(texts)
     token_nodes = np.full(size, len(node_bytes), dtype=np.int64)
     token_nodes[order] = nodes
-    return Vocabulary(pieces, eos_ids, size, node_bytes, parents, levels, token_nodes, tuple(texts))
+    single_bytes = np.zeros(256, dtype=bool)
+    single_bytes[[text[0] for text in texts if len(text) == 1]] = True
+    return Vocabulary(
+        pieces, eos_ids, size, node_bytes, parents, levels, token_nodes, tuple(texts), single_bytes
+    )
 
 
 def _build_trie(
