@@ -14,7 +14,14 @@ ALLOWED = {
     "frontend": {"ir"},
     "passes": {"ir"},
     "codegen": {"ir"},
-    "runtime": {"codegen.plan", "codegen.target", "codegen.tokenizer", "ir", "kernels"},
+    "runtime": {
+        "codegen.plan",
+        "codegen.target",
+        "codegen.tokenizer",
+        "codegen.tokenizer_cache",
+        "ir",
+        "kernels",
+    },
 }
 SHARED = {"errors", "gguf_file", "version"}
 

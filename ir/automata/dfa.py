@@ -130,8 +130,8 @@ class ByteDfa:
         return _HEADER.pack(_MAGIC, states, width, len(body), digest) + body
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> "ByteDfa":
-        """Read what `to_bytes` wrote.
+    def from_bytes(cls, data: bytes | memoryview) -> "ByteDfa":
+        """Read what `to_bytes` wrote; nothing of the data is kept.
 
         Raises:
             ArtifactError: the data is not an automaton, is damaged, or is of a later version.

@@ -39,8 +39,8 @@ def network_to_bytes(network: Network) -> bytes:
     return _HEADER.pack(MAGIC, hashlib.blake2b(body, digest_size=32).digest()) + body
 
 
-def network_from_bytes(data: bytes) -> Network:
-    """Read what `network_to_bytes` wrote.
+def network_from_bytes(data: bytes | memoryview) -> Network:
+    """Read what `network_to_bytes` wrote; nothing of the data is kept.
 
     Raises:
         ArtifactError: the data is no network, is damaged, or is of another version.

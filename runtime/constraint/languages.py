@@ -115,8 +115,8 @@ def language_to_bytes(language: Language) -> bytes:
     return language.to_bytes()
 
 
-def language_from_bytes(data: bytes) -> Language:
-    """Read what `language_to_bytes` wrote.
+def language_from_bytes(data: bytes | memoryview) -> Language:
+    """Read what `language_to_bytes` wrote; nothing of the data is kept.
 
     Raises:
         ArtifactError: the data is no language, is damaged, or is of another version.

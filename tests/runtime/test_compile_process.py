@@ -62,6 +62,11 @@ WRONG = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMC_CONSTRAINT_CACHE", "off")
+
+
 @pytest.fixture(scope="module")
 def processes() -> Iterator[CompileProcesses]:
     """Give processes for all tests of this module."""

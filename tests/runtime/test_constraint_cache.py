@@ -20,6 +20,11 @@ from lmc.runtime.constraint.vocabulary import build_vocabulary, vocabulary_of
 TOKENIZER = oracle_target().tokenizer
 
 
+@pytest.fixture(autouse=True)
+def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LMC_CONSTRAINT_CACHE", "off")
+
+
 def test_equal_masks_are_stored_once() -> None:
     limit = RegexConstraint.compile("[a-z ]{1,200}", TOKENIZER)
     masks = {id(limit.mask(state)) for state in range(limit.dfa.state_count)}
