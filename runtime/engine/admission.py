@@ -81,7 +81,7 @@ class WaitingQueue:
 
     def add_preempted(self, seq: Sequence) -> None:
         """Queue a sequence that has to start again, before all new ones of its tenant."""
-        self._foresight.hold_waiting(seq)
+        self._foresight.hold_waiting(seq, is_next=True)
         self._lane(seq).preempted[seq.serial] = seq
 
     def remove(self, seq: Sequence) -> None:

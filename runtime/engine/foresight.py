@@ -212,13 +212,17 @@ class Foresight:
 
     # -- holds -----------------------------------------------------------------------------
 
-    def hold_waiting(self, seq: Sequence) -> None:
-        """Hold what a waiting sequence finds in the cache, and note how much that is."""
+    def hold_waiting(self, seq: Sequence, *, is_next: bool = False) -> None:
+        """Hold what a waiting sequence finds in the cache, and note how much that is.
+
+        Until it has a place in the order it counts as one that starts last, behind those that
+        came before, or with `is_next` as one that starts first.
+        """
         if not self.is_on:
             return
         tokens = seq.token_ids[: seq.logits_from]
         node, seq.matched_len = self._cache.tree.find(tokens, seq.namespace)
-        rank = self.place(seq), 0
+        rank = self.place(seq), 0 if is_next else LATEST + seq.serial
         hold = self._waiting[seq] = self._cache.tree.hold(node, rank, seq.next_unmatched)
         self._holders[hold] = seq
         self._are_settled = False

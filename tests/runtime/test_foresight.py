@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmc.ir.calls import CallHint, SamplingParams
+from lmc.runtime.engine import admission
 from lmc.runtime.engine.core import EngineCore
 from lmc.runtime.engine.generation import Generation
 from lmc.runtime.engine.policy import Policy
@@ -348,3 +349,26 @@ def test_newcomers_without_end_do_not_starve_one_that_waits(fakes, seed):
             world.ask([40] * 30 + [index % 30 + 3])
             world.core.step()
     assert "poor" in world.names
+
+
+@pytest.mark.parametrize("kind", ["beyond the window", "since the last ordering"])
+def test_what_has_no_place_in_the_order_yet_is_needed_last(fakes, monkeypatch, kind):
+    """The prefix of a call that starts earlier outlives that of one that came later."""
+    world = World(fakes, max_running=1)
+    earlier, later = [5, *PROMPT], [6, *PROMPT]
+    world.ask([70] * 20, hint(7, 1, result="more"))
+    for context in (earlier, later):  # the later one's prefix was used last
+        world.ask(context)
+        world.run()
+    if kind == "beyond the window":
+        monkeypatch.setattr(admission, "WINDOW", 2)
+    world.ask([70] * 30, hint(7, 2, before=1), name="blocker", max_tokens=120)
+    world.ask([*earlier, 9], name="earlier")
+    if kind == "since the last ordering":
+        world.core.step()
+    world.ask([*later, 9], name="later")
+    world.run()
+    assert world.names[-3:] == ["blocker", "earlier", "later"]
+    used = {name: result.usage.cached_tokens for name, result in world.done}
+    assert used["earlier"] == 41
+    assert used["later"] < 41

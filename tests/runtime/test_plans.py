@@ -11,6 +11,7 @@ import pytest
 from scheduler_driver import Driver, contents, random_prompts
 
 from lmc.ir.calls import CallHint
+from lmc.runtime.cache.holds import LATEST
 from lmc.runtime.engine import admission
 from lmc.runtime.engine.room import growth
 from lmc.runtime.engine.tenants import uses_of
@@ -48,10 +49,23 @@ class Naive:
         spare = [node for node in free if not node.hold_ref]
         if spare:
             return min(spare, key=lambda node: (not node.is_dead, node.stamp))
+        orders = self.foresight._orders.values()
+        self.places = {seq: place for order in orders for place, seq in enumerate(order)}
         return max(free, key=lambda node: (self.rank(node), -node.stamp), default=None)
 
     def rank(self, node):
-        return min(hold.rank for group in node.groups.values() for hold in group.holds)
+        return min(self.hold_rank(hold) for group in node.groups.values() for hold in group.holds)
+
+    def hold_rank(self, hold):
+        """Say when what is held is needed: what waits without a place in the order comes last."""
+        seq = self.foresight._holders.get(hold)
+        if seq is None:
+            return hold.rank
+        known = self.places.get(seq)
+        if known is None:
+            lane = self.scheduler.waiting._lanes[seq.tenant]
+            known = 0 if seq.serial in lane.preempted else LATEST + seq.serial
+        return hold.rank[0], known
 
     def touch(self, node):
         self.tree._clock += 1
