@@ -133,3 +133,13 @@ def effects_swapped(patch: Any) -> None:
 def ticks_lost(patch: Any) -> None:
     """Calls that a pass dropped are not counted."""
     lowered(patch, "lm.tick", dropped)
+
+
+@fault
+def prologue_with_a_wrong_head(patch: Any) -> None:
+    """Constant text is computed ahead with a token that nothing forces."""
+
+    def head(users: Any, tokenizer: Any) -> tuple[int, ...]:
+        return tuple(tokenizer.encode("x", first=False))
+
+    patch.setattr("lmc.codegen.lower.forced_head", head)
