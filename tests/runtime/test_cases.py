@@ -212,6 +212,34 @@ def test_roles_within_a_helper(mode):
 
 
 @lmc.function
+def begun_by_marks(s):
+    s += lmc.user("List:") + lmc.assistant_begin() + "1. " + lmc.gen("a", max_tokens=3)
+
+
+@lmc.function
+def begun_in_a_block(s):
+    s += lmc.user("List:")
+    with s.assistant():
+        s += "1. " + lmc.gen("a", max_tokens=3)
+
+
+@both_modes
+def test_the_models_turn_goes_on_from_what_the_program_has_begun(mode):
+    """The prompt ends with the program's own text, and no mark of a turn's end behind it."""
+    contexts = []
+    for program in (begun_by_marks, begun_in_a_block):
+        backend = Oracle()
+        run = program.run(backend=backend, seed=1, mode=mode)
+        context = run.calls[0].call.context
+        tokenizer = backend.target.tokenizer
+        controls = [at for at, i in enumerate(context) if tokenizer.control_text(i) is not None]
+        assert tokenizer.decode(context[controls[-1] + 1 :]) == "assistant\n1. "
+        assert "assistant\n1. " + run["a"] in run.text()
+        contexts.append(context)
+    assert contexts[0] == contexts[1]
+
+
+@lmc.function
 def constrained(s, pattern: str):
     s += lmc.gen("x", regex=pattern, max_tokens=24)
 
