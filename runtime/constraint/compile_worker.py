@@ -22,8 +22,6 @@ CPU_SECONDS = 30
 """Processor time of one compilation after which the system ends the process; compilations
 give up long before, so this ends what hangs, even when nobody is there to kill it."""
 
-NICENESS = 5
-
 
 def main() -> None:
     """Answer requests on standard input until it ends."""
@@ -32,7 +30,7 @@ def main() -> None:
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks
     warnings.simplefilter("ignore")  # patterns are read by Python's parser, which warns of odd ones
-    os.nice(NICENESS)
+    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))  # whatever that of the engine is
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
