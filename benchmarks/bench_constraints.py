@@ -1,13 +1,15 @@
 """What constraints cost: compiling them, loading them again, masks, and the delay of others.
 
     python benchmarks/bench_constraints.py [--data FOLDER] [--every N]
-        [--parts compile,masks,delays] [--only TEXT]
+        [--parts compile,masks,held,delays] [--only TEXT]
 
 - **compile**: processor time of real schemas and patterns; the time of loading their languages from
   disk again and of binding them to SmolLM2's vocabulary.
 - **masks**: along the tokens of valid texts, where a state is met first, and later.
-- **delays**: the longest time between two tokens of one request, while another one asks for a
-  constraint that is made to be costly. At most 50 ms longer than without is wanted.
+- **held**: the processor time that a constraint which is made to be costly takes in the engine's
+  process, beside the process that compiles it: so long, at the most, it holds up other requests.
+- **delays**: the longest time between two tokens of one request, while another one asks for
+  such a constraint. At most 50 ms longer than without is wanted.
 
 `--every N` takes every so many of the schemas and patterns, `--only TEXT` the costly constraints
 with that in their names.
@@ -31,7 +33,7 @@ from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint, GenCall, SamplingParams
 from lmc.ir.grammar import Network
 from lmc.ir.json_schema import schema_source
-from lmc.runtime.constraint import GrammarConstraint, RegexConstraint
+from lmc.runtime.constraint import ConstraintCache, GrammarConstraint, RegexConstraint
 from lmc.runtime.constraint.language_files import LanguageFiles
 from lmc.runtime.constraint.languages import Language, compile_here, language_to_bytes
 from lmc.runtime.engine.engine import Engine
@@ -171,6 +173,25 @@ def hostile() -> dict[str, Constraint]:
     }
 
 
+def print_held(only: str, tokenizer: Any) -> None:
+    """Print what costly constraints take of this process."""
+    cache = ConstraintCache(tokenizer)
+    # The tables of the vocabulary and of forced text, and a process.
+    cache.get(Constraint("regex", "[a-z]{1,100} forced"))
+    for name, constraint in hostile().items():
+        if only not in name:
+            continue
+        begun, wall, what = time.thread_time(), time.perf_counter(), "compiled"
+        try:
+            limit = cache.get(constraint)
+            limit.matcher().fill_bitmask(np.zeros(limit.vocabulary.words, dtype=np.int32))
+        except ConstraintError as error:
+            what = f"refused ({error.message})"
+        held, took = time.thread_time() - begun, time.perf_counter() - wall
+        verdict = "" if held <= WANTED_DELAY else "  MORE THAN WANTED"
+        print(f"{name}: {held * 1e3:.1f} ms here, {took:.2f} s until {what}{verdict}", flush=True)
+
+
 def print_delays(only: str) -> None:
     """Print the longest step of a request beside each hostile constraint."""
     loaded = load_model(None)
@@ -222,7 +243,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--every", type=int, default=6)
-    parser.add_argument("--parts", default="compile,masks,delays")
+    parser.add_argument("--parts", default="compile,masks,held,delays")
     parser.add_argument("--only", default="")
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # of patterns that are odd
@@ -240,6 +261,7 @@ def main() -> None:
             print_loading(name, languages, tokenizer)
 
     parts["compile"] = print_compile
+    parts["held"] = lambda: print_held(options.only, tokenizer)
     parts["masks"] = lambda: print_masks(cases, tokenizer)
     for part in options.parts.split(","):
         parts[part]()
