@@ -176,8 +176,9 @@ def hostile() -> dict[str, Constraint]:
 def print_held(only: str, tokenizer: Any) -> None:
     """Print what costly constraints take of this process."""
     cache = ConstraintCache(tokenizer)
-    # The tables of the vocabulary and of forced text, and a process.
-    cache.get(Constraint("regex", "[a-z]{1,100} forced"))
+    # What is made once: a process, tables of the vocabulary, of forced text and of patterns.
+    for pattern in ("[a-z]{1,100} forced", "a{1,3}b forced"):
+        cache.get(Constraint("regex", pattern))
     for name, constraint in hostile().items():
         if only not in name:
             continue
