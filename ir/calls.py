@@ -123,18 +123,14 @@ class ScoreCall:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CallUsage:
-    """Token counts and times of one call.
+class TokenCounts:
+    """Token counts of a call, or of several together.
 
-    `prompt_tokens` = `cached_tokens` + tokens of the context computed for this call; of the
+    `prompt_tokens` = `cached_tokens` + tokens of the contexts computed for the calls; of the
     cached ones `cached_host_tokens` came from host memory and `cached_disk_tokens` from disk;
     `forced_tokens` are output tokens that the constraint decided, so that they were not sampled;
     `drafted_tokens` were computed before it was known whether they come, and `accepted_tokens`
-    of them came;
-    `decode_steps` are forward passes that produced this call's output. Times are seconds since
-    submission: until its first step, its first output token and its end. `decode_seconds` are
-    those from the first output token to the last, `longest_gap_seconds` the most between two of
-    them (those that a constraint forces, and drafts that are accepted, come at once).
+    of them came; `decode_steps` are forward passes that produced the output.
     """
 
     prompt_tokens: int = 0
@@ -146,6 +142,23 @@ class CallUsage:
     drafted_tokens: int = 0
     accepted_tokens: int = 0
     decode_steps: int = 0
+
+    @property
+    def computed_tokens(self) -> int:
+        """Context tokens whose KV had to be computed by the calls themselves."""
+        return self.prompt_tokens - self.cached_tokens
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallUsage(TokenCounts):
+    """Token counts and times of one call.
+
+    Times are seconds since submission: until its first step, its first output token and its
+    end. `decode_seconds` are those from the first output token to the last,
+    `longest_gap_seconds` the most between two of them (those that a constraint forces, and
+    drafts that are accepted, come at once).
+    """
+
     queue_seconds: float = 0.0
     first_token_seconds: float = 0.0
     total_seconds: float = 0.0
@@ -156,11 +169,6 @@ class CallUsage:
     def mean_gap_seconds(self) -> float:
         """Mean time between two output tokens; 0 where there are fewer."""
         return self.decode_seconds / max(1, self.output_tokens - 1)
-
-    @property
-    def computed_tokens(self) -> int:
-        """Context tokens whose KV had to be computed."""
-        return self.prompt_tokens - self.cached_tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,12 +1,12 @@
 """What a run gives: value, final state, the calls that it needed, and what they took."""
 
 from collections.abc import AsyncIterator, Iterable, Iterator, KeysView
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from lmc.errors import UsageError
 from lmc.ir import expressions as ex
-from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult
+from lmc.ir.calls import CallUsage, GenCall, GenResult, ScoreCall, ScoreResult, TokenCounts
 from lmc.runtime.exactness import Exactness
 from lmc.runtime.prompt_state import Lineage, PromptState
 
@@ -52,18 +52,15 @@ class CallRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunUsage:
+class RunUsage(TokenCounts):
     """Token counts of all model calls of a run, and times in seconds.
 
     `calls` counts calls that were answered, also those that nothing needed in the end.
     `prologue_tokens` were computed for constant prefixes by this run (shared ones count
     where they were computed first), `shared_tokens` for common prefixes of groups;
     `held_back_tokens` is the longest tail of a constant prefix that could not be computed
-    ahead. Of the cached tokens host memory gave `cached_host_tokens`, and
-    `cached_disk_tokens` were read from disk for the calls. `accepted_tokens` of the
-    `drafted_tokens` came indeed. `chain_steps` are the decode steps of the longest chain of
-    calls each of which was asked when the one before had been
-    answered: what waited for one another.
+    ahead. `chain_steps` are the decode steps of the longest chain of calls each of which was
+    asked when the one before had been answered: what waited for one another.
     `speculated_tokens` were computed ahead of choices: `adopted_tokens` for what came, and
     `wasted_tokens`. `ahead_tokens` are those of them that no call counts as its own: prefixes,
     and what was in vain. `longest_queue_seconds` is the most that a call waited for its first
@@ -72,15 +69,6 @@ class RunUsage:
     """
 
     calls: int = 0
-    prompt_tokens: int = 0
-    cached_tokens: int = 0
-    cached_host_tokens: int = 0
-    cached_disk_tokens: int = 0
-    output_tokens: int = 0
-    forced_tokens: int = 0
-    drafted_tokens: int = 0
-    accepted_tokens: int = 0
-    decode_steps: int = 0
     prologue_tokens: int = 0
     shared_tokens: int = 0
     held_back_tokens: int = 0
@@ -101,11 +89,6 @@ class RunUsage:
         """Mean time between two output tokens of a call."""
         return self.decode_seconds / max(1, self.num_gaps)
 
-    @property
-    def computed_tokens(self) -> int:
-        """Context tokens whose KV had to be computed by the calls themselves."""
-        return self.prompt_tokens - self.cached_tokens
-
 
 def sum_usage(
     usages: Iterable[CallUsage],
@@ -121,15 +104,7 @@ def sum_usage(
     listed = list(usages)
     return RunUsage(
         calls=len(listed),
-        prompt_tokens=sum(u.prompt_tokens for u in listed),
-        cached_tokens=sum(u.cached_tokens for u in listed),
-        cached_host_tokens=sum(u.cached_host_tokens for u in listed),
-        cached_disk_tokens=sum(u.cached_disk_tokens for u in listed),
-        output_tokens=sum(u.output_tokens for u in listed),
-        forced_tokens=sum(u.forced_tokens for u in listed),
-        drafted_tokens=sum(u.drafted_tokens for u in listed),
-        accepted_tokens=sum(u.accepted_tokens for u in listed),
-        decode_steps=sum(u.decode_steps for u in listed),
+        **{each.name: sum(getattr(u, each.name) for u in listed) for each in fields(TokenCounts)},
         prologue_tokens=prologue_tokens,
         shared_tokens=shared_tokens,
         held_back_tokens=held_back_tokens,
