@@ -94,10 +94,7 @@ class ConstraintCache:
             self._evict()
 
     def _build(self, constraint: Constraint) -> Compiled:
-        found = language_of(constraint, self.seconds)
-        if isinstance(found, Network):
-            return GrammarConstraint(found, self.tokenizer)
-        return RegexConstraint(found, self.tokenizer)
+        return bind(language_of(constraint, self.seconds), self.tokenizer)
 
     def _evict(self) -> None:
         """Drop the least recently used constraints, but never the last one."""
@@ -108,6 +105,17 @@ class ConstraintCache:
                 break
             total -= sizes[key]
             del self._entries[key]
+
+
+def bind(language: Language, tokenizer: Tokenizer) -> Compiled:
+    """Return a language as a constraint on the tokens of a vocabulary.
+
+    Raises:
+        ConstraintError: the vocabulary cannot spell any of its texts.
+    """
+    if isinstance(language, Network):
+        return GrammarConstraint(language, tokenizer)
+    return RegexConstraint(language, tokenizer)
 
 
 def language_of(constraint: Constraint, seconds: float) -> Language:

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from lmc.ir.calls import Constraint
 from lmc.ir.target import Target
-from lmc.runtime.constraint.cache import ConstraintCache
+from lmc.runtime.constraint.cache import ConstraintCache, bind
+from lmc.runtime.constraint.languages import compile_here
 from lmc.runtime.engine.generation import CompiledConstraint
 
 NUM_WORKERS = 2
@@ -164,7 +165,7 @@ def make_compiler(
         return ConstraintCache(target.tokenizer, seconds=seconds)
 
     if not reuse:
-        return lambda constraint: make_cache().get(constraint)
+        return lambda constraint: bind(compile_here(constraint), target.tokenizer)
     cache: list[ConstraintCache] = []
     lock = threading.Lock()
 

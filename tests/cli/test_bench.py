@@ -121,16 +121,18 @@ def test_the_engine_gets_what_a_row_says(lmc, program, monkeypatch):
 
 
 def test_constraints_are_compiled_once_or_for_each_call(lmc, program, monkeypatch):
-    from lmc.runtime.constraint.regex import RegexConstraint
+    from lmc.runtime.constraint import cache
+    from lmc.runtime.engine import compile_pool
 
     compiled = []
-    compile_regex = RegexConstraint.compile.__func__
+    bind = cache.bind
 
-    def noted(cls, text, tokenizer):
-        compiled.append(text)
-        return compile_regex(cls, text, tokenizer)
+    def noted(language, tokenizer):
+        compiled.append(language)
+        return bind(language, tokenizer)
 
-    monkeypatch.setattr(RegexConstraint, "compile", classmethod(noted))
+    for module in (cache, compile_pool):
+        monkeypatch.setattr(module, "bind", noted)
     args = ("bench", f"{program}:ask", "--args", "rows.jsonl", "--repeat", 1)
     assert lmc(*args).code == 0
     assert len(compiled) == 2, "once per row"
