@@ -16,7 +16,7 @@ from lmc.ir.automata import DEAD
 from lmc.ir.forced_runs import ForcedRuns
 from lmc.ir.grammar import Machine, Network, Reading
 from lmc.ir.target import Tokenizer
-from lmc.runtime.constraint.matcher import Words
+from lmc.runtime.constraint.matcher import Words, write_mask
 from lmc.runtime.constraint.regex import Mask
 from lmc.runtime.constraint.vocabulary import Vocabulary, vocabulary_of
 from lmc.runtime.constraint.walk import Walker
@@ -237,17 +237,8 @@ class GrammarMatcher:
         Raises:
             EngineError: the row is too short.
         """
-        words = self.constraint.vocabulary.words
-        if len(row) < words:
-            raise EngineError(
-                f"mask row of {len(row)} words is too short for {words} words",
-                hint="make it as wide as the logits",
-            )
-        if self._is_ended:
-            row[:] = 0
-            return
-        row[:words] = self.constraint.mask(self.reading).words
-        row[words:] = 0
+        mask = None if self._is_ended else self.constraint.mask(self.reading).words
+        write_mask(row, mask, self.constraint.vocabulary.words)
 
     def accept_token(self, token_id: int) -> None:
         """Go on by one token.

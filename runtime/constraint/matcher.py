@@ -6,6 +6,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from lmc.errors import EngineError
+
 Words = NDArray[np.int32]
 """A token mask: bit `id % 32` of word `id // 32` says whether the id may come next."""
 
@@ -58,3 +60,21 @@ class Matcher(Protocol):
             written: all ids of the generation so far, those accepted.
         """
         ...
+
+
+def write_mask(row: Words, mask: Words | None, words: int) -> None:
+    """Write a mask of `words` words into a row; None allows nothing, nor do words past it.
+
+    Raises:
+        EngineError: the row is too short.
+    """
+    if len(row) < words:
+        raise EngineError(
+            f"mask row of {len(row)} words is too short for {words} words",
+            hint="make it as wide as the logits",
+        )
+    if mask is None:
+        row[:] = 0
+        return
+    row[:words] = mask
+    row[words:] = 0

@@ -14,7 +14,7 @@ from lmc.errors import EngineError, TokenRefused
 from lmc.ir.automata import DEAD, ByteDfa, compile_regex
 from lmc.ir.forced_runs import ForcedRuns
 from lmc.ir.target import Tokenizer
-from lmc.runtime.constraint.matcher import Words
+from lmc.runtime.constraint.matcher import Words, write_mask
 from lmc.runtime.constraint.reach import find_traps
 from lmc.runtime.constraint.vocabulary import vocabulary_of
 
@@ -164,17 +164,8 @@ class RegexMatcher:
         Raises:
             EngineError: the row is too short.
         """
-        words = self.constraint.vocabulary.words
-        if len(row) < words:
-            raise EngineError(
-                f"mask row of {len(row)} words is too short for {words} words",
-                hint="make it as wide as the logits",
-            )
-        if self.is_ended:
-            row[:] = 0
-            return
-        row[:words] = self.constraint.mask(self.state).words
-        row[words:] = 0
+        mask = None if self.is_ended else self.constraint.mask(self.state).words
+        write_mask(row, mask, self.constraint.vocabulary.words)
 
     def accept_token(self, token_id: int) -> None:
         """Go on by one token.
