@@ -1,4 +1,4 @@
-"""A tiny merging tokenizer, template and model, small enough to compute results by hand."""
+"""A tiny merging tokenizer and model, small enough to compute results by hand."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -6,90 +6,18 @@ from typing import Any
 
 import pytest
 from ir_program_text import program
+from merging_target import MergingTarget, MergingTokenizer
 
 from lmc.ir import interpret
 from lmc.ir.calls import GenCall, GenResult, ScoreCall, ScoreResult
 from lmc.ir.interpreter import Interpretation
-from lmc.ir.target import Piece
 
-EMPTY, END, MARK, BLANK = range(4)
 MERGES = ("ab", "abc", "the ", "no", "yes")
-FIRST = 4
 
 
-class TinyTokenizer:
-    """Longest match over characters and a few merges; a text that opens gets a blank id.
-
-    Ids: 0 stands for an empty context, 1 ends a generation, 2 is the control token
-    `<|m|>`, 3 the blank before an opening text, 4 to 8 the merges, 9 + code a character.
-    """
-
-    fingerprint = "tiny"
-    vocab_size = FIRST + len(MERGES) + 0x110000
-    empty_context_id = EMPTY
-    eos_ids = frozenset({END})
-    longest = max(map(len, MERGES))
-
-    def __init__(self, start_ids: tuple[int, ...] = ()) -> None:
-        self.start_ids = start_ids
-
-    def _cut(self, text: str) -> list[tuple[int, int]]:
-        """Return (start, id) of each token."""
-        cuts, at = [], 0
-        while at < len(text):
-            fits = [merge for merge in MERGES if text.startswith(merge, at)]
-            piece = max(fits, key=len, default=text[at])
-            code = MERGES.index(piece) if fits else len(MERGES) + ord(piece)
-            cuts.append((at, FIRST + code))
-            at += len(piece)
-        return cuts
-
-    def encode(self, text: str, *, first: bool = False) -> list[int]:
-        blank = [BLANK] if first and text else []
-        return blank + [token_id for _, token_id in self._cut(text)]
-
-    def stable_len(self, text: str, *, first: bool = False) -> int:
-        stable = [start for start, _ in self._cut(text) if start + self.longest <= len(text)]
-        return len(stable) + (1 if first and text else 0)
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        return "".join(self._text(token_id) for token_id in token_ids)
-
-    def _text(self, token_id: int) -> str:
-        if token_id < FIRST:
-            return ""
-        code = token_id - FIRST
-        return MERGES[code] if code < len(MERGES) else chr(code - len(MERGES))
-
-    def token_bytes(self) -> Sequence[bytes | None]:
-        raise NotImplementedError("nobody lists a million characters")
-
-    def control_id(self, token: str) -> int | None:
-        return {"<|m|>": MARK}.get(token)
-
-    def control_text(self, token_id: int) -> str | None:
-        return {MARK: "<|m|>"}.get(token_id)
-
-
-class TinyTemplate:
-    """`<|m|>role:` opens a turn, a newline closes it; the first turn of a user greets."""
-
-    def begin(self, role: str, *, is_first: bool) -> tuple[Piece, ...]:
-        greeting: tuple[Piece, ...] = (MARK, "hi\n") if is_first and role != "system" else ()
-        return (*greeting, MARK, f"{role}:")
-
-    def end(self, role: str) -> tuple[Piece, ...]:
-        return ("\n",)
-
-
-@dataclass
-class TinyTarget:
-    """The target of the tests."""
-
-    tokenizer: TinyTokenizer = field(default_factory=TinyTokenizer)
-    template: TinyTemplate | None = field(default_factory=TinyTemplate)
-    name: str = "tiny"
-    fingerprint: str = "tiny"
+def tiny_merging(start_ids: tuple[int, ...] = ()) -> MergingTokenizer:
+    """Return a tokenizer of five merges, so that ids 4 to 8 are merges, 9 + code a character."""
+    return MergingTokenizer(start_ids, MERGES)
 
 
 Answer = str | GenResult
@@ -104,7 +32,7 @@ class TinyModel:
 
     answers: Mapping[str, Answer | Callable[[GenCall], Answer]] = field(default_factory=dict)
     likes: Sequence[str] = ()
-    tokenizer: TinyTokenizer = field(default_factory=TinyTokenizer)
+    tokenizer: MergingTokenizer = field(default_factory=tiny_merging)
 
     def generate(self, call: GenCall) -> GenResult:
         answer = self.answers[call.site.split("@")[0]]
@@ -128,9 +56,9 @@ class TinyModel:
 
 
 @pytest.fixture
-def tiny_target() -> TinyTarget:
+def tiny_target() -> MergingTarget:
     """A target without start ids, with a template."""
-    return TinyTarget()
+    return MergingTarget(tiny_merging())
 
 
 @pytest.fixture
@@ -140,9 +68,9 @@ def tiny_model() -> type[TinyModel]:
 
 
 @pytest.fixture
-def tiny_tokenizer() -> type[TinyTokenizer]:
-    """The class of the tokenizer."""
-    return TinyTokenizer
+def tiny_tokenizer() -> Callable[..., MergingTokenizer]:
+    """What makes the tokenizer."""
+    return tiny_merging
 
 
 @pytest.fixture
