@@ -249,12 +249,22 @@ def run_all(engine, calls) -> list:
             engine.submit_gen(call, waiter, waiter.pieces.append)
         else:
             engine.submit_score(call, waiter)
+    wait_for_all(waiters)
     results = [waiter.result() for waiter in waiters]
     for waiter, result in zip(waiters, results, strict=True):
         assert len(waiter.outcomes) == 1
         if isinstance(result, GenResult):
             check_pieces(waiter.pieces, result)
     return results
+
+
+def wait_for_all(waiters, seconds: float = 60.0) -> None:
+    """Wait until all calls have ended, as long as one ends now and then."""
+    num_ended = -1
+    for waiter in waiters:
+        while not waiter._event.wait(seconds):
+            before, num_ended = num_ended, sum(bool(each.outcomes) for each in waiters)
+            assert num_ended > before, f"{num_ended} of {len(waiters)} calls ended, and no more"
 
 
 def check_pieces(pieces, result: GenResult) -> None:
