@@ -42,6 +42,11 @@ term: term "*" factor | factor
 factor: NUMBER | "(" sum ")" | "-" factor
 NUMBER: /[0-9]{1,4}(\.[0-9]+)?/
 """
+TAGS = [
+    {"begin": "<call>", "json_schema": JSON, "end": "</call>"},
+    {"begin": "<sum>", "grammar": SUM, "end": "</sum>"},
+    {"begin": "[[", "regex": r"\w{1,6}", "end": "]]"},
+]
 CONSTRAINTS = {
     "words": lmc.Constraint.regex(r"\w+( \w+){0,6}[.!?]?"),
     "anything": lmc.Constraint.regex(r"(?s:.)*"),
@@ -56,6 +61,8 @@ CONSTRAINTS = {
     "any": lmc.Constraint.json_schema(True),
     "sum": lmc.Constraint.ebnf(SUM),
     "pairs": lmc.Constraint.ebnf('root ::= "a" root "b" | "[" root "]" | root root | "\u00e9"'),
+    "tags": lmc.Constraint.tags(TAGS),
+    "one tag": lmc.Constraint.tags(TAGS, free_text=False, at_least=1, at_most=1),
 }
 
 Row = np.ndarray[Any, np.dtype[np.int32]]

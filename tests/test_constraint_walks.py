@@ -6,9 +6,12 @@ import pytest
 from constraint_walks import CONSTRAINTS, walk
 from tokenizers_fetched import NAMES, tokenizer_named
 
+from lmc.codegen.tokenizer import FastTokenizer
+
 pytestmark = pytest.mark.model
 STEPS = 7_000
 LONG_STEPS = 350_000
+THREADS = 6
 
 
 def walk_all(name: str, steps: int, every: int) -> tuple[int, int]:
@@ -35,13 +38,25 @@ def test_a_million_steps(name: str) -> None:
     assert compared > 100
 
 
-@pytest.mark.parametrize("name", ["object", "words", "characters"])
-def test_walks_side_by_side_see_what_one_sees_alone(name: str) -> None:
-    tokenizer = tokenizer_named("smollm2")
+def walk_side_by_side(tokenizer: FastTokenizer, name: str, steps: int) -> int:
+    """Compare walks one after another with the same ones in threads; returns all steps."""
     used = CONSTRAINTS[name].compile(tokenizer)
-    alone = [walk(used, seed, 200).digest.hexdigest() for seed in range(6)]
+    alone = [walk(used, seed, steps).digest.hexdigest() for seed in range(THREADS)]
     # Nobody has used this one yet, so that its masks are computed by several at once.
     fresh = CONSTRAINTS[name].compile(tokenizer, eos_token_ids=tokenizer.eos_ids)
-    with ThreadPoolExecutor(6) as pool:
-        tasks = [pool.submit(walk, fresh, seed, 200) for seed in range(6)]
+    with ThreadPoolExecutor(THREADS) as pool:
+        tasks = [pool.submit(walk, fresh, seed, steps) for seed in range(THREADS)]
         assert [task.result().digest.hexdigest() for task in tasks] == alone
+    return 2 * THREADS * steps
+
+
+@pytest.mark.parametrize("name", ["object", "words", "characters"])
+def test_walks_side_by_side_see_what_one_sees_alone(name: str) -> None:
+    walk_side_by_side(tokenizer_named("smollm2"), name, 200)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_all_walks_side_by_side(name: str) -> None:
+    tokenizer = tokenizer_named(name)
+    assert sum(walk_side_by_side(tokenizer, each, 300) for each in CONSTRAINTS) > 50_000
