@@ -33,9 +33,9 @@ from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint, GenCall, SamplingParams
 from lmc.ir.grammar import Network
 from lmc.ir.json_schema import schema_source
+from lmc.ir.languages.compiling import Language, compile_here, language_to_bytes
+from lmc.ir.languages.files import LanguageFiles
 from lmc.runtime.constraint import ConstraintCache, GrammarConstraint, RegexConstraint
-from lmc.runtime.constraint.language_files import LanguageFiles
-from lmc.runtime.constraint.languages import Language, compile_here, language_to_bytes
 from lmc.runtime.engine.engine import Engine
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -42,22 +42,13 @@ def _head_of(op: Op, tokenizer: Tokenizer) -> tuple[int, ...]:
 @lru_cache(maxsize=256)
 def _head(limit: Constraint, tokenizer: Tokenizer) -> tuple[int, ...]:
     # These import numpy, which a program without constraints does without.
-    from lmc.ir.automata import ByteDfa, compile_regex
     from lmc.ir.forced_runs import ForcedRuns
-    from lmc.ir.json_schema import compile_source
+    from lmc.ir.languages import automaton_of
 
     try:
-        if limit.kind == "regex":
-            dfa = compile_regex(limit.source)
-        elif limit.kind == "json_schema":
-            found = compile_source(limit.source)
-            if not isinstance(found, ByteDfa):
-                return ()
-            dfa = found
-        else:
-            return ()
+        dfa = automaton_of(limit)
     except ConstraintError:
         return ()  # told when the call is due
-    if not dfa.is_forced(dfa.start):
+    if dfa is None or not dfa.is_forced(dfa.start):
         return ()
     return ForcedRuns(dfa, tokenizer).after(dfa.start, ())

@@ -161,17 +161,10 @@ class _Lowering:
         limit = constraint_from(params)
         if limit is None or limit.kind == "regex":
             return
-        # Both import numpy.
-        from lmc.ir.grammar import compile_grammar_source, compile_tags_source
-        from lmc.ir.json_schema import compile_source
+        from lmc.ir.languages import language_of  # imports numpy
 
-        compiling = {
-            "json_schema": compile_source,
-            "ebnf": compile_grammar_source,
-            "tags": compile_tags_source,
-        }[limit.kind]
         try:
-            compiling(limit.source)
+            language_of(limit)
         except ConstraintError as error:
             error.location = error.location or op.location
             raise

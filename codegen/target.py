@@ -10,9 +10,10 @@ from pathlib import Path
 
 from lmc.codegen.template import ProbedTemplate, probe_template
 from lmc.codegen.tokenizer import FastTokenizer, load_spec
-from lmc.codegen.tokenizer_cache import cache_folder, read_cached, write_cached
+from lmc.codegen.tokenizer_cache import read_cached, write_cached
 from lmc.codegen.tokenizer_spec import TokenizerSpec
 from lmc.errors import LowerError
+from lmc.ir.cache_folder import cache_folder
 
 _TEMPLATE_FORMAT = 1
 _ORACLE_FILE = "oracle_tokenizer.json"

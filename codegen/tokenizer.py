@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 from lmc.codegen.respelling import growth_of
 from lmc.codegen.tokenizer_bytes import bytes_of_tokens
-from lmc.codegen.tokenizer_cache import cache_folder, read_cached, write_cached
+from lmc.codegen.tokenizer_cache import read_cached, write_cached
 from lmc.codegen.tokenizer_forced import ForcedIds
 from lmc.codegen.tokenizer_spec import FORMAT, TokenizerSpec
 from lmc.codegen.tokenizer_stable import StableBorder
 from lmc.errors import ModelError, UsageError
+from lmc.ir.cache_folder import cache_folder
 
 if TYPE_CHECKING:
     from tokenizers import Encoding

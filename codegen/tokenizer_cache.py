@@ -1,4 +1,4 @@
-"""lmc's cache folder for what is slow to build, with checked, atomic files.
+"""Checked, atomic files for what is slow to build, in lmc's cache folder.
 
 A file is a line with the SHA-256 of the rest, then the rest. One that is damaged or cut
 short reads as absent, so that it is built again. A cache that cannot be written (read-only
@@ -9,15 +9,6 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
-
-
-def cache_folder() -> Path:
-    """Return $LMC_CACHE, or $XDG_CACHE_HOME/lmc, or ~/.cache/lmc; it need not exist."""
-    if own := os.environ.get("LMC_CACHE"):
-        return Path(own).expanduser()
-    if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared).expanduser() / "lmc"
-    return Path.home() / ".cache" / "lmc"
 
 
 def read_cached(path: Path) -> str | None:

@@ -61,16 +61,11 @@ def drawing_of(constraint: Constraint) -> "Drawing | None":
     Raises:
         ConstraintError: the constraint is refused.
     """
-    from lmc.ir.automata import ByteDfa, compile_regex
     from lmc.ir.automata.drawing import draw_automaton
-    from lmc.ir.json_schema import compile_source
+    from lmc.ir.languages import automaton_of
 
-    if constraint.kind == "regex":
-        return draw_automaton(compile_regex(constraint.source))
-    if constraint.kind == "json_schema":
-        found = compile_source(constraint.source)
-        return draw_automaton(found) if isinstance(found, ByteDfa) else None
-    return None
+    found = automaton_of(constraint)
+    return None if found is None else draw_automaton(found)
 
 
 def _constraints(module: Module) -> Iterator[tuple[Op, Constraint]]:

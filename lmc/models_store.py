@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmc.codegen.tokenizer_cache import cache_folder
 from lmc.errors import ModelError
+from lmc.ir.cache_folder import cache_folder
 
 if TYPE_CHECKING:
     from lmc.models_pull import Progress

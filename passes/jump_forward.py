@@ -77,23 +77,18 @@ def _fresh(skeleton: tuple[Attr, ...]) -> list[Attr]:
 def _skeleton(limit: Constraint, max_states: int) -> tuple[Attr, ...] | str:
     """Return the skeleton of a constraint, or why there is none."""
     # Both import numpy, which reading a pipeline does without.
-    from lmc.ir.automata import ByteDfa, compile_regex
     from lmc.ir.automata.skeleton import skeleton_of
-    from lmc.ir.json_schema import compile_source
+    from lmc.ir.languages import automaton_of
 
     if limit.kind not in ("regex", "json_schema"):
         return "the constraint is a grammar, which no single automaton follows"
     try:
-        if limit.kind == "regex":
-            dfa = compile_regex(limit.source, max_states=max_states)
-        else:
-            found = compile_source(limit.source)
-            if not isinstance(found, ByteDfa):
-                return "the schema holds itself, which no single automaton follows"
-            dfa = found
+        dfa = automaton_of(limit)
     except ConstraintError as error:
         if "too complex" in error.message:
             return f"the automaton is over max_states={max_states}"
         return f"the constraint is refused: {error.message}"
+    if dfa is None:
+        return "the schema holds itself, which no single automaton follows"
     found = skeleton_of(dfa, max_states=max_states)
     return f"the automaton is over max_states={max_states}" if found is None else tuple(found)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lmc.errors import ConstraintError, LmcError
+from lmc.ir.calls import Constraint
 from lmc.ir.core import Op, Value
 from lmc.ir.decode_params import constraint_from
 from lmc.ir.types import is_attr
@@ -78,12 +79,14 @@ def _value(kind: str, text: str) -> Const | None:
 
 def _words(pattern: str, limit: int) -> list[str] | None:
     """Return the texts that a pattern matches, if they are few."""
-    from lmc.ir.automata import compile_regex
+    from lmc.ir.languages import automaton_of
 
     try:
-        dfa = compile_regex(pattern, max_states=MAX_STATES)
+        dfa = automaton_of(Constraint("regex", pattern))
     except ConstraintError:
         return None  # told where the generation is compiled
+    if dfa is None or dfa.state_count > MAX_STATES:
+        return None
     longest = dfa.longest_len()
     if longest is None or longest > MAX_BYTES:
         return None

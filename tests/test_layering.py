@@ -18,7 +18,6 @@ ALLOWED = {
         "codegen.plan",
         "codegen.target",
         "codegen.tokenizer",
-        "codegen.tokenizer_cache",
         "ir",
         "kernels",
     },

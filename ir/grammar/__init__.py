@@ -3,21 +3,11 @@
 Importing this package imports numpy; `lmc.ir` itself does not import it.
 """
 
-from lmc.ir.grammar.compiler import (
-    CompiledGrammar,
-    compile_grammar,
-    compile_grammar_source,
-    kept_grammar,
-)
+from lmc.ir.grammar.compiler import CompiledGrammar, compile_grammar
 from lmc.ir.grammar.machine import Machine, Reading
 from lmc.ir.grammar.network import Network, NetworkBuilder
 from lmc.ir.grammar.stored import network_from_bytes, network_to_bytes
-from lmc.ir.grammar.tags import (
-    compile_tags_source,
-    compile_tags_within,
-    kept_tags,
-    tags_source,
-)
+from lmc.ir.grammar.tags import compile_tags_source, tags_source
 
 __all__ = [
     "CompiledGrammar",
@@ -26,11 +16,7 @@ __all__ = [
     "NetworkBuilder",
     "Reading",
     "compile_grammar",
-    "compile_grammar_source",
     "compile_tags_source",
-    "compile_tags_within",
-    "kept_grammar",
-    "kept_tags",
     "network_from_bytes",
     "network_to_bytes",
     "tags_source",

@@ -20,14 +20,12 @@ from lmc.ir.grammar.model import (
 )
 from lmc.ir.grammar.network import Network, NetworkBuilder, strong_groups
 from lmc.ir.grammar.reader import read_grammar
-from lmc.ir.kept import Kept
 
 DEFAULT_MAX_STATES = 32_000
 DEFAULT_MAX_SECONDS = 5.0
 INLINED = (200, 0)
 """Sizes up to which a rule is written out where it is used, one tried after another."""
 MAX_INLINED_DEPTH = 20
-KEPT = 16
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,19 +72,6 @@ def compile_grammar(
             if not budget.is_exceeded(error) or step + 1 == len(INLINED):
                 raise
     raise AssertionError("the last size decides")
-
-
-def compile_grammar_source(source: str) -> Network:
-    """Return the network of a grammar; the last ones are kept. See `compile_grammar`."""
-    return _kept.get(source, lambda: compile_grammar(source).network)
-
-
-def kept_grammar(source: str) -> Network | None:
-    """Return what `compile_grammar_source` keeps of a grammar; None where that is nothing."""
-    return _kept.find(source)
-
-
-_kept: Kept[Network] = Kept(KEPT)
 
 
 class GrammarLowering:

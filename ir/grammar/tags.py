@@ -27,11 +27,9 @@ from lmc.ir.automata.graph import Template
 from lmc.ir.grammar.compiler import (
     DEFAULT_MAX_SECONDS,
     DEFAULT_MAX_STATES,
-    KEPT,
     compile_grammar,
 )
 from lmc.ir.grammar.network import Network, NetworkBuilder
-from lmc.ir.kept import Kept
 
 MAX_TAGS = 256
 _INSIDE = ("json_schema", "regex", "grammar")
@@ -55,24 +53,13 @@ def tags_source(
     return json.dumps(made, separators=(",", ":"), ensure_ascii=False)
 
 
-def compile_tags_source(source: str) -> Network:
-    """Return the network of structural tags; the last ones are kept.
+def compile_tags_source(source: str, *, max_seconds: float = DEFAULT_MAX_SECONDS) -> Network:
+    """Return the network of structural tags.
+
+    Each part may take as much time as all of them.
 
     Raises:
         ConstraintError: the source is wrong, a part of it is refused, or it is too costly.
-    """
-    return _kept.get(source, lambda: compile_tags_within(source))
-
-
-def kept_tags(source: str) -> Network | None:
-    """Return what `compile_tags_source` keeps of a source; None where that is nothing."""
-    return _kept.find(source)
-
-
-def compile_tags_within(source: str, *, max_seconds: float = DEFAULT_MAX_SECONDS) -> Network:
-    """Do what `compile_tags_source` does within some processor time; nothing is kept.
-
-    Each part may take as much time as all of them.
     """
     try:
         spec = json.loads(source)
@@ -195,12 +182,12 @@ class _Tags:
 
     def _schema(self, schema: Any) -> ByteDfa | Network:
         # Here to break an import cycle: schemas that nest are networks.
-        from lmc.ir.json_schema import compile_source_within, schema_source
+        from lmc.ir.json_schema import compile_source, schema_source
 
         source = schema if isinstance(schema, str) else schema_source(schema)
         found = self._parts.get(("json_schema", source))
         if found is None:
-            found = compile_source_within(source, max_seconds=self.budget.max_seconds)
+            found = compile_source(source, max_seconds=self.budget.max_seconds)
             self._parts["json_schema", source] = found
         return found
 
@@ -209,9 +196,6 @@ class _Tags:
         dfa = compile_regex(pattern, max_states=budget.max_states, max_seconds=budget.max_seconds)
         self.graph.copy(Template.of_dfa(dfa), start, end)
         self.budget.check_time()
-
-
-_kept: Kept[Network] = Kept(KEPT)
 
 
 def embed(builder: NetworkBuilder, network: Network, start: int, end: int) -> None:

@@ -8,8 +8,6 @@ from lmc.ir.json_schema.compiler import (
     compile_json_schema,
     compile_schema,
     compile_source,
-    compile_source_within,
-    kept_source,
     schema_source,
 )
 from lmc.ir.json_schema.document import canonical
@@ -20,7 +18,5 @@ __all__ = [
     "compile_json_schema",
     "compile_schema",
     "compile_source",
-    "compile_source_within",
-    "kept_source",
     "schema_source",
 ]

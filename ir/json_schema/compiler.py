@@ -13,7 +13,6 @@ from lmc.ir.json_schema.document import Document, canonical, parse
 from lmc.ir.json_schema.lowering import Limits, Lowering
 from lmc.ir.json_schema.nesting import lower_network
 from lmc.ir.json_schema.reader import Reader
-from lmc.ir.kept import Kept
 
 DEFAULT_MAX_STATES = 32_000
 DEFAULT_MAX_SECONDS = 5.0
@@ -26,8 +25,6 @@ LADDER = (
 """Limits to try one after another: the first ones under which the states suffice are used."""
 SEPARATORS = (", ", ": ")
 COMPACT = (",", ":")
-KEPT = 16
-"""Automata of schemas that `compile_source` keeps."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,29 +216,11 @@ def schema_source(
     return f"[{text},{json.dumps(options, separators=(',', ':'))}]" if options else text
 
 
-def compile_source(source: str) -> ByteDfa | Network:
-    """Return what follows the texts of what `schema_source` gave; see `compile_schema`.
-
-    The last ones are kept, so that lowering and the engine share one compilation.
-    """
-    return _kept.get(source, lambda: compile_source_within(source))
-
-
-def kept_source(source: str) -> ByteDfa | Network | None:
-    """Return what `compile_source` keeps of a source; None where that is nothing."""
-    return _kept.find(source)
-
-
-def compile_source_within(
-    source: str, *, max_seconds: float = DEFAULT_MAX_SECONDS
-) -> ByteDfa | Network:
-    """Do what `compile_source` does within some processor time; nothing is kept."""
+def compile_source(source: str, *, max_seconds: float = DEFAULT_MAX_SECONDS) -> ByteDfa | Network:
+    """Return what follows the texts of what `schema_source` gave; see `compile_schema`."""
     if not source.startswith("["):
         return compile_schema(source, max_seconds=max_seconds).language
     schema, options = parse(source)
     if "separators" in options:
         options["separators"] = tuple(options["separators"])
     return compile_schema(canonical(schema), max_seconds=max_seconds, **options).language
-
-
-_kept: Kept[ByteDfa | Network] = Kept(KEPT)

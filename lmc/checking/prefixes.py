@@ -12,13 +12,12 @@ from typing import Any
 from lmc.checking.outcome import Mismatch
 from lmc.codegen.plan import Plan
 from lmc.errors import ConstraintError, UsageError
-from lmc.ir.automata import ByteDfa, compile_regex
 from lmc.ir.calls import Constraint
 from lmc.ir.core import Op
 from lmc.ir.decode_params import check_params, constraint_from
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.ir.interpreter_states import root_state
-from lmc.ir.json_schema import compile_source
+from lmc.ir.languages import automaton_of
 from lmc.ir.target import Target
 
 TokenIds = tuple[int, ...]
@@ -90,7 +89,5 @@ def _beginnings(plan: Plan) -> Iterator[bytes]:
 
 @lru_cache(maxsize=256)
 def _forced_bytes(limit: Constraint) -> bytes:
-    if limit.kind not in ("regex", "json_schema"):
-        return b""
-    dfa = (compile_regex if limit.kind == "regex" else compile_source)(limit.source)
-    return dfa.forced_bytes(dfa.start) if isinstance(dfa, ByteDfa) else b""
+    dfa = automaton_of(limit)
+    return b"" if dfa is None else dfa.forced_bytes(dfa.start)

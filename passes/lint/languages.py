@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lmc.ir.automata import ByteDfa
 
 MAX_STATES = 4000
-MAX_SECONDS = 2.0
 MAX_TOKEN_STATES = 400
 """States of an automaton from which every token of the vocabulary is tried."""
 
@@ -63,20 +62,15 @@ class Languages:
             return None
 
     def _compile(self, constraint: Constraint) -> "ByteDfa | ConstraintError | None":
-        from lmc.ir.automata import ByteDfa, compile_regex
-        from lmc.ir.json_schema import compile_source
+        from lmc.ir.languages import CompilationLost, automaton_of
 
-        if constraint.kind not in ("regex", "json_schema"):
-            return None
         try:
-            if constraint.kind == "regex":
-                return compile_regex(
-                    constraint.source, max_states=MAX_STATES, max_seconds=MAX_SECONDS
-                )
-            found = compile_source(constraint.source)
-            return found if isinstance(found, ByteDfa) else None
+            found = automaton_of(constraint)
+        except CompilationLost:
+            return None
         except ConstraintError as error:
             return None if "too complex" in error.message else error
+        return None if found is None or found.state_count > MAX_STATES else found
 
     # Texts.
 

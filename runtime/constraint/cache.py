@@ -1,32 +1,19 @@
 """Compiled constraints, kept by use and by size; one compilation per constraint."""
 
 import threading
-import time
 from collections import OrderedDict
 from concurrent.futures import Future
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
 from lmc.ir.grammar import Network
+from lmc.ir.languages import DEFAULT_SECONDS, CompilationLost, Language, language_of
 from lmc.ir.target import Tokenizer
-from lmc.runtime.constraint.compile_process import CompilationLost, processes
 from lmc.runtime.constraint.grammar import GrammarConstraint
-from lmc.runtime.constraint.language_files import language_files
-from lmc.runtime.constraint.languages import (
-    Language,
-    compile_small,
-    kept_language,
-    language_from_bytes,
-    language_to_bytes,
-)
 from lmc.runtime.constraint.regex import RegexConstraint
 
 Compiled = RegexConstraint | GrammarConstraint
 DEFAULT_MAX_BYTES = 256 * 2**20
-DEFAULT_SECONDS = 60.0
-WORTH_KEEPING = 0.005
-"""Seconds of processor time from which a compilation's result is kept on disk."""
-
 _REFUSAL_BYTES = 1024
 
 
@@ -116,29 +103,6 @@ def bind(language: Language, tokenizer: Tokenizer) -> Compiled:
     if isinstance(language, Network):
         return GrammarConstraint(language, tokenizer)
     return RegexConstraint(language, tokenizer)
-
-
-def language_of(constraint: Constraint, seconds: float) -> Language:
-    """Return the language of a constraint: kept, from disk, compiled here or by a process.
-
-    Raises:
-        ConstraintError: it is refused.
-        CompilationLost: the process took more than some seconds, or has died.
-    """
-    files = language_files()
-    found = kept_language(constraint) or (files and files.find(constraint))
-    if found:
-        return found
-    begun = time.thread_time()
-    found, data = compile_small(constraint), None
-    if found is None:
-        data = processes.compile(constraint, seconds)
-        found = language_from_bytes(data)
-    elif time.thread_time() - begun > WORTH_KEEPING:
-        data = language_to_bytes(found)
-    if files and data:
-        files.store(constraint, data)
-    return found
 
 
 def _size(entry: "Future[Compiled]") -> int:

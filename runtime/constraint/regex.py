@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lmc.errors import EngineError, TokenRefused
-from lmc.ir.automata import DEAD, ByteDfa, compile_regex
+from lmc.ir.automata import DEAD, ByteDfa
 from lmc.ir.forced_runs import ForcedRuns
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.matcher import Words, write_mask
@@ -63,15 +63,6 @@ class RegexConstraint:
         self._lock = threading.Lock()
         self._masks: dict[int, Mask] = {}
         self._shared: dict[bytes, Mask] = {}
-
-    @classmethod
-    def compile(cls, pattern: str, tokenizer: Tokenizer) -> "RegexConstraint":
-        """Return the constraint of a pattern, uncached.
-
-        Raises:
-            ConstraintError: see `compile_regex`; or the tokenizer cannot spell it.
-        """
-        return cls(compile_regex(pattern), tokenizer)
 
     @property
     def nbytes(self) -> int:

@@ -1,6 +1,6 @@
 """CompilePool: threads that make constraints ready, each within a time limit.
 
-What is not small is compiled by other processes (`runtime/constraint/compile_process.py`); the
+What is not small is compiled by other processes (`ir/languages/process.py`); the
 threads wait for them, and do the rest. A thread cannot be killed. So a job that is too late is
 given up: whoever waits for it is told, its thread is left to itself, and another one takes its
 place. Threads are daemons, so that one that hangs keeps neither the engine nor the process from
@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lmc.ir.calls import Constraint
+from lmc.ir.languages.compiling import compile_here
 from lmc.ir.target import Target
 from lmc.runtime.constraint.cache import ConstraintCache, bind
-from lmc.runtime.constraint.languages import compile_here
 from lmc.runtime.engine.generation import CompiledConstraint
 
 NUM_WORKERS = 2

@@ -48,7 +48,7 @@ class Tiny:
 
 
 def constraint(pattern: str, tokenizer: object = None) -> RegexConstraint:
-    return RegexConstraint.compile(pattern, tokenizer or Tiny())  # type: ignore[arg-type]
+    return RegexConstraint(compile_regex(pattern), tokenizer or Tiny())  # type: ignore[arg-type]
 
 
 def bits(matcher: RegexMatcher, width: int | None = None) -> set[int]:

@@ -13,7 +13,8 @@ from lmc.errors import ConstraintError
 from lmc.ir.automata import ByteDfa, compile_regex
 from lmc.ir.calls import Constraint
 from lmc.ir.json_schema import schema_source
-from lmc.runtime.constraint import ConstraintCache, RegexConstraint, languages
+from lmc.ir.languages import compiling, forget_languages
+from lmc.runtime.constraint import ConstraintCache, RegexConstraint
 from lmc.runtime.constraint import regex as regex_module
 from lmc.runtime.constraint.vocabulary import build_vocabulary, vocabulary_of
 
@@ -23,17 +24,18 @@ TOKENIZER = oracle_target().tokenizer
 @pytest.fixture(autouse=True)
 def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMC_CONSTRAINT_CACHE", "off")
+    forget_languages()
 
 
 def test_equal_masks_are_stored_once() -> None:
-    limit = RegexConstraint.compile("[a-z ]{1,200}", TOKENIZER)
+    limit = RegexConstraint(compile_regex("[a-z ]{1,200}"), TOKENIZER)
     masks = {id(limit.mask(state)) for state in range(limit.dfa.state_count)}
     assert len(masks) < 40
 
 
 def test_mask_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(regex_module, "MAX_MASK_BYTES", 5_000)
-    limit = RegexConstraint.compile(r"\w+", TOKENIZER)
+    limit = RegexConstraint(compile_regex(r"\w+"), TOKENIZER)
     for state in range(limit.dfa.state_count):
         limit.mask(state)
         assert limit.nbytes < limit.dfa.nbytes + 5_000 + 2 * limit.vocabulary.words * 4
@@ -46,7 +48,7 @@ def test_cache_compiles_once_and_remembers_refusals(monkeypatch: pytest.MonkeyPa
         calls.append(pattern)
         return compile_regex(pattern, **limits)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(languages, "compile_regex", counting)
+    monkeypatch.setattr(compiling, "compile_regex", counting)
     cache = ConstraintCache(TOKENIZER)
     good, bad = Constraint("regex", "a+"), Constraint("regex", r"(.)\1")
     assert cache.get(good) is cache.get(good)
@@ -74,7 +76,7 @@ def test_cache_survives_an_unexpected_error(monkeypatch: pytest.MonkeyPatch) -> 
 
     cache = ConstraintCache(TOKENIZER)
     with monkeypatch.context() as patch:
-        patch.setattr(languages, "compile_regex", broken)
+        patch.setattr(compiling, "compile_regex", broken)
         with pytest.raises(MemoryError):
             cache.get(Constraint("regex", "a"))
     assert cache.get(Constraint("regex", "a")).dfa.matches(b"a")
@@ -103,8 +105,8 @@ def test_threads_share_one_compilation_and_agree_with_a_serial_run() -> None:
 
 def test_threads_fill_the_masks_of_one_constraint() -> None:
     limit, reference = (
-        RegexConstraint.compile(r"\w{1,3}", TOKENIZER),
-        RegexConstraint.compile(r"\w{1,3}", TOKENIZER),
+        RegexConstraint(compile_regex(r"\w{1,3}"), TOKENIZER),
+        RegexConstraint(compile_regex(r"\w{1,3}"), TOKENIZER),
     )
     expected = [reference.mask(state).words for state in range(reference.dfa.state_count)]
 

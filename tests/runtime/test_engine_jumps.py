@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from engine_expected import PROMPT, regex
 
+from lmc.ir.automata import compile_regex
 from lmc.runtime.constraint import RegexConstraint
 from lmc.runtime.engine.sampler import pick_token
 
@@ -142,7 +143,7 @@ def test_cancelled_within_a_forced_run(fakes):
 def expected_under_mask(fakes, call):
     """Sample a call by the fake model's logits under the constraint's mask, token by token."""
     model, tokenizer = fakes.FakeModel(), fakes.FakeTokenizer()
-    constraint = RegexConstraint.compile(call.constraint.source, tokenizer)
+    constraint = RegexConstraint(compile_regex(call.constraint.source), tokenizer)
     matcher, ids = constraint.matcher(), list(call.context)
     words = np.zeros(constraint.vocabulary.words, dtype=np.int32)
     while not matcher.is_terminated() and len(ids) - len(call.context) < call.params.max_tokens:
@@ -191,7 +192,7 @@ def spread(fakes, count):
     with fakes.make_engine() as engine:
         found = Counter(result.token_ids for result in fakes.run_all(engine, calls))
     model, tokenizer = fakes.FakeModel(), fakes.FakeTokenizer()
-    constraint = RegexConstraint.compile(pattern, tokenizer)
+    constraint = RegexConstraint(compile_regex(pattern), tokenizer)
     chances = {}
 
     def walk(matcher, ids, chance):
@@ -257,7 +258,7 @@ def test_flexible_white_space_is_not_jumped(fakes):
 def test_a_free_part_is_not_jumped(fakes):
     """Case 74: while what comes is free, as a chain of thought is, nothing is forced."""
     tokenizer = fakes.FakeTokenizer()
-    constraint = RegexConstraint.compile(r"[a-z ]{3,30}\.\n\[the: [0-9]\]", tokenizer)
+    constraint = RegexConstraint(compile_regex(r"[a-z ]{3,30}\.\n\[the: [0-9]\]"), tokenizer)
     ids = tokenizer.encode("the abc then.")
     state = constraint.dfa.start
     for at, token_id in enumerate(ids):

@@ -9,9 +9,11 @@ import pytest
 from lmc.codegen.target import oracle_target
 from lmc.ir.automata import compile_regex
 from lmc.ir.calls import Constraint
-from lmc.runtime.constraint import ConstraintCache, cache, language_files
-from lmc.runtime.constraint.language_files import LanguageFiles
-from lmc.runtime.constraint.languages import compile_here, language_to_bytes
+from lmc.ir.languages import files as language_files
+from lmc.ir.languages import finding, forget_languages
+from lmc.ir.languages.compiling import compile_here, language_to_bytes
+from lmc.ir.languages.files import LanguageFiles
+from lmc.runtime.constraint import ConstraintCache
 
 TOKENIZER = oracle_target().tokenizer
 COUNTED = Constraint("regex", "[a-z]{1,90}")
@@ -127,12 +129,14 @@ def test_the_cache_of_constraints_uses_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LMC_CACHE", str(tmp_path))
-    monkeypatch.setattr(cache, "processes", Once())
+    monkeypatch.setattr(finding, "processes", Once())
     for _ in range(2):
+        forget_languages()
         limit = ConstraintCache(TOKENIZER).get(COUNTED)
         assert limit.matches(b"abc")
         assert not limit.matches(b"a" * 91)
     assert len(names(tmp_path / "constraints")) == 1
     monkeypatch.setenv("LMC_CONSTRAINT_CACHE", "off")
+    forget_languages()
     with pytest.raises(AssertionError, match="on disk"):
         ConstraintCache(TOKENIZER).get(COUNTED)

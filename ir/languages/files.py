@@ -18,10 +18,10 @@ from functools import lru_cache
 from pathlib import Path
 
 import lmc.ir
-from lmc.codegen.tokenizer_cache import cache_folder
 from lmc.errors import ArtifactError
+from lmc.ir.cache_folder import cache_folder
 from lmc.ir.calls import Constraint
-from lmc.runtime.constraint.languages import Language, language_from_bytes
+from lmc.ir.languages.compiling import Language, language_from_bytes
 
 MAX_BYTES = 256 * 2**20
 """What the files of a folder may take together."""
@@ -115,7 +115,7 @@ def _read(mapped: mmap.mmap, key: bytes) -> Language:
         ArtifactError: it is not, or is damaged.
     """
     content, head = memoryview(mapped), len(_MAGIC) + _KEY_BYTES
-    if content[:head] != _MAGIC + key:
+    if bytes(content[:head]) != _MAGIC + key:
         raise ArtifactError("it holds another language", hint="remove it")
     return language_from_bytes(content[head:])
 

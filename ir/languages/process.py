@@ -15,14 +15,15 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 from lmc.errors import ConstraintError
 from lmc.ir.calls import Constraint
-from lmc.runtime.constraint.compile_worker import CPU_SECONDS, LENGTH, MAX_MEMORY
+from lmc.ir.compile_worker import CPU_SECONDS, LENGTH, MAX_MEMORY
 
 MAX_PROCESSES = 2
 _CHUNK = 2**20
-_MAIN = "from lmc.runtime.constraint.compile_worker import main; main()"
+_MAIN = "from lmc.ir.compile_worker import main; main()"
 
 
 class CompilationLost(ConstraintError):
@@ -125,7 +126,8 @@ class CompileProcess:
             left = left[os.write(self._input, left) :]
 
     def _read(self, size: int, deadline: float) -> bytes:
-        parts, left = [], size
+        parts: list[bytes] = []
+        left = size
         while left:
             self._wait(self._output, select.POLLIN, deadline)
             part = os.read(self._output, min(left, _CHUNK))
@@ -226,15 +228,16 @@ class CompileProcesses:
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise TimeoutError
             self._num_starting += 1
-        process = None
         try:
             process = CompileProcess()
-        finally:
+        except BaseException:
             with self._changed:
                 self._num_starting -= 1
-                if process is not None:
-                    self._busy.add(process)
                 self._changed.notify()
+            raise
+        with self._changed:
+            self._num_starting -= 1
+            self._busy.add(process)
         return process
 
     def _give_back(self, process: CompileProcess) -> None:
@@ -253,12 +256,12 @@ def _late(seconds: float) -> CompilationLost:
     )
 
 
-def _refusal(told: dict[str, object]) -> ConstraintError:
+def _refusal(told: dict[str, Any]) -> ConstraintError:
     """Return the refusal that a process has told."""
-    place = told["position"]
-    position = tuple(place) if isinstance(place, list) else place
-    error = ConstraintError(str(told["message"]), hint=told["hint"], position=position)  # type: ignore[arg-type]
-    error.pointer = told["pointer"]  # type: ignore[assignment]
+    place: Any = told["position"]
+    position = (place[0], place[1]) if isinstance(place, list) else place
+    error = ConstraintError(str(told["message"]), hint=told["hint"], position=position)
+    error.pointer = told["pointer"]
     return error
 
 

@@ -1,4 +1,4 @@
-"""Languages: what constraints compile to, before any tokenizer: automata and networks.
+"""Constraints to languages, on the thread that asks: automata and networks.
 
 `compile_here` takes as long as it takes; `compile_small` gives up after some milliseconds, which
 is enough for most constraints and little enough for a thread beside the engine's.
@@ -12,14 +12,12 @@ from lmc.ir.calls import Constraint
 from lmc.ir.grammar import (
     Network,
     compile_grammar,
-    compile_tags_within,
-    kept_grammar,
-    kept_tags,
+    compile_tags_source,
     network_from_bytes,
     network_to_bytes,
 )
 from lmc.ir.grammar.stored import MAGIC as NETWORK_MAGIC
-from lmc.ir.json_schema import compile_source_within, kept_source
+from lmc.ir.json_schema import compile_source
 
 Language = ByteDfa | Network
 
@@ -54,31 +52,15 @@ def compile_here(constraint: Constraint, *, max_seconds: float = MAX_SECONDS) ->
         case "regex":
             return compile_regex(source, max_seconds=max_seconds)
         case "json_schema":
-            return compile_source_within(source, max_seconds=max_seconds)
+            return compile_source(source, max_seconds=max_seconds)
         case "ebnf":
             return compile_grammar(source, max_seconds=max_seconds).network
         case "tags":
-            return compile_tags_within(source, max_seconds=max_seconds)
+            return compile_tags_source(source, max_seconds=max_seconds)
     raise ConstraintError(
         f"constraint of unknown kind {constraint.kind!r}",
         hint="write it as a regex, a JSON schema or a grammar",
     )
-
-
-def kept_language(constraint: Constraint) -> Language | None:
-    """Return what was compiled before in this process, when a program was; often None.
-
-    Raises:
-        ConstraintError: it was refused then.
-    """
-    match constraint.kind:
-        case "json_schema":
-            return kept_source(constraint.source)
-        case "ebnf":
-            return kept_grammar(constraint.source)
-        case "tags":
-            return kept_tags(constraint.source)
-    return None
 
 
 def compile_small(constraint: Constraint) -> Language | None:

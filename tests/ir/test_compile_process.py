@@ -20,14 +20,15 @@ from lmc.ir.automata import compile_regex
 from lmc.ir.calls import Constraint
 from lmc.ir.grammar import Network, network_from_bytes, network_to_bytes, tags_source
 from lmc.ir.json_schema import schema_source
-from lmc.runtime.constraint import ConstraintCache, cache
-from lmc.runtime.constraint.compile_process import CompilationLost, CompileProcesses
-from lmc.runtime.constraint.languages import (
+from lmc.ir.languages import finding, forget_languages
+from lmc.ir.languages.compiling import (
     compile_here,
     compile_small,
     language_from_bytes,
     language_to_bytes,
 )
+from lmc.ir.languages.process import CompilationLost, CompileProcesses
+from lmc.runtime.constraint import ConstraintCache
 
 TOKENIZER = oracle_target().tokenizer
 SECONDS = 60.0
@@ -65,6 +66,7 @@ WRONG = [
 @pytest.fixture(autouse=True)
 def _nothing_on_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LMC_CONSTRAINT_CACHE", "off")
+    forget_languages()
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +141,7 @@ def test_damaged_languages_are_told() -> None:
 
 
 def test_small_constraints_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cache, "processes", None)
+    monkeypatch.setattr(finding, "processes", None)
     limits = ConstraintCache(TOKENIZER)
     schema = schema_source({"type": "object", "properties": {"a": {"enum": ["x", "y"]}}})
     found = [Constraint("regex", "[a-c]+-[0-9]{4}"), Constraint("json_schema", schema)]
@@ -191,7 +193,7 @@ def test_whoever_waits_for_a_process_is_late_too() -> None:
 
 def test_a_process_that_dies_harms_one_constraint(monkeypatch: pytest.MonkeyPatch) -> None:
     processes = CompileProcesses(2)
-    monkeypatch.setattr(cache, "processes", processes)
+    monkeypatch.setattr(finding, "processes", processes)
     limits = ConstraintCache(TOKENIZER)
     schema = Constraint(
         "json_schema", schema_source({"enum": [f"value {number}" for number in range(300)]})
