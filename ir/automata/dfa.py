@@ -1,7 +1,7 @@
 """Deterministic automata over bytes: what a constraint compiles to."""
 
-import hashlib
 import struct
+import zlib
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,8 +11,18 @@ from lmc.errors import ArtifactError
 from lmc.ir.automata.minimise import distances
 
 DEAD = -1
-_MAGIC = b"LMCDFA01"
-_HEADER = struct.Struct("<8sIII32s")
+_MAGIC = b"LMCDFA02"
+_HEADER = struct.Struct("<8sIIII")
+"""Format, states, byte classes, bytes behind the header, CRC-32 of the numbers and these bytes."""
+
+_SIZES = struct.Struct("<III")
+
+States = NDArray[np.int16] | NDArray[np.int32]
+
+
+def states_type(count: int) -> type[np.int16] | type[np.int32]:
+    """Return the number type of tables that name `count` states."""
+    return np.int16 if count < 2**15 else np.int32
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,7 +31,7 @@ class ByteDfa:
 
     Args:
         table: next state by [state, byte class], `DEAD` (-1) where no text may go on so;
-            int32, C-contiguous, read-only.
+            int16, or int32 for 32,768 states and more; C-contiguous, read-only.
         classes: byte class of each of the 256 bytes; uint8.
         accepting: whether the text may end, by state.
 
@@ -30,24 +40,29 @@ class ByteDfa:
     that indexing it with DEAD (-1) gives DEAD.
     """
 
-    table: NDArray[np.int32]
+    table: States
     classes: NDArray[np.uint8]
     accepting: NDArray[np.bool_]
-    padded: NDArray[np.int32] = field(init=False, repr=False)
+    padded: States = field(init=False, repr=False)
     _flat: memoryview = field(init=False, repr=False)
     _class_of: bytes = field(init=False, repr=False)
-    _exits: NDArray[np.int16] = field(init=False, repr=False)
+    _exits: NDArray[np.int16] | None = field(init=False, repr=False, default=None)
+    _heads: list[int] | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
-        width = self.table.shape[1]
-        padded = np.concatenate([self.table, np.full((1, width), DEAD, dtype=np.int32)])
+        states, width = self.table.shape
+        padded = np.full((states + 1, width), DEAD, dtype=states_type(states))
+        padded[:-1] = self.table
+        self._set(padded)
+
+    def _set(self, padded: States) -> None:
+        """Take over a table with its row of DEAD."""
         object.__setattr__(self, "padded", padded)
         object.__setattr__(self, "table", padded[:-1])
         for part in (self.padded, self.table, self.classes, self.accepting):
             part.flags.writeable = False
         object.__setattr__(self, "_flat", memoryview(self.table.reshape(-1)))
         object.__setattr__(self, "_class_of", self.classes.tobytes())
-        object.__setattr__(self, "_exits", _single_exits(self.table, self.classes))
 
     @property
     def start(self) -> int:
@@ -86,23 +101,35 @@ class ByteDfa:
         """Return the bytes that may come next, ascending."""
         return np.flatnonzero(self.table[state, self.classes] != DEAD).astype(np.uint8).tobytes()
 
+    @property
+    def exits(self) -> NDArray[np.int16]:
+        """The one byte that each state can read; -1 where there are none or several."""
+        if self._exits is None:
+            object.__setattr__(self, "_exits", _single_exits(self.table, self.classes))
+        assert self._exits is not None
+        return self._exits
+
     def is_forced(self, state: int) -> bool:
         """Return whether one byte only may come next, and no end."""
-        return not self.accepting[state] and self._exits[state] >= 0
+        return not self.accepting[state] and self.exits[state] >= 0
 
     def forced_heads(self) -> list[int]:
         """Return the states where forced text begins, ascending."""
-        forced = ~self.accepting & (self._exits >= 0)
-        entered = np.zeros(len(self.table) + 1, dtype=bool)  # the last entry serves DEAD
-        entered[self.table[~forced]] = True
-        entered[self.start] = True
-        return np.flatnonzero(entered[:-1] & forced).tolist()
+        if self._heads is None:
+            forced = ~self.accepting & (self.exits >= 0)
+            entered = np.zeros(len(self.table) + 1, dtype=bool)  # the last entry serves DEAD
+            entered[self.table[~forced]] = True
+            entered[self.start] = True
+            heads: list[int] = np.flatnonzero(entered[:-1] & forced).tolist()
+            object.__setattr__(self, "_heads", heads)
+        assert self._heads is not None
+        return self._heads
 
     def forced_bytes(self, state: int) -> bytes:
         """Return the bytes that must come next: as long as one byte only may, and no end."""
         out = bytearray()
         while self.is_forced(state):
-            byte = int(self._exits[state])
+            byte = int(self.exits[state])
             out.append(byte)
             state = int(self.table[state, self.classes[byte]])
         return bytes(out)
@@ -117,63 +144,89 @@ class ByteDfa:
         return None if longest < 0 else longest
 
     def to_bytes(self) -> bytes:
-        """Return a versioned, checksummed form; equal automata give equal bytes."""
+        """Return a versioned, checksummed form; equal automata give equal bytes.
+
+        It holds what is found out from the table, too, so that reading it computes nothing.
+        """
+        states, width = self.table.shape
+        heads = np.zeros(states, dtype=bool)
+        heads[self.forced_heads()] = True
         body = b"".join(
             (
+                self.padded.astype(f"<i{self.padded.itemsize}").tobytes(),
+                self.exits.astype("<i2").tobytes(),
                 self.classes.tobytes(),
                 np.packbits(self.accepting, bitorder="little").tobytes(),
-                self.table.astype("<i4").tobytes(),
+                np.packbits(heads, bitorder="little").tobytes(),
             )
         )
-        digest = hashlib.blake2b(body, digest_size=32).digest()
-        states, width = self.table.shape
-        return _HEADER.pack(_MAGIC, states, width, len(body), digest) + body
+        sizes = states, width, len(body)
+        return _HEADER.pack(_MAGIC, *sizes, _checksum(sizes, body)) + body
 
     @classmethod
     def from_bytes(cls, data: bytes | memoryview) -> "ByteDfa":
-        """Read what `to_bytes` wrote; nothing of the data is kept.
+        """Read what `to_bytes` wrote; the data is kept, and is not to change.
 
         Raises:
             ArtifactError: the data is not an automaton, is damaged, or is of a later version.
         """
         if len(data) < _HEADER.size or data[:6] != _MAGIC[:6]:
             raise _damaged("the data does not begin with an automaton's header")
-        magic, states, width, size, digest = _HEADER.unpack_from(data)
+        magic, states, width, size, checksum = _HEADER.unpack_from(data)
         if magic != _MAGIC:
             raise _damaged(f"format {magic[6:].decode('latin-1')!r} is not {_MAGIC[6:].decode()!r}")
-        body = data[_HEADER.size :]
-        packed = (states + 7) // 8
-        if len(body) != size or size != 256 + packed + 4 * states * width:
+        body = memoryview(data)[_HEADER.size :]
+        cells, packed = (states + 1) * width, (states + 7) // 8
+        kind = np.dtype(f"<i{np.dtype(states_type(states)).itemsize}")
+        if len(body) != size or size != cells * kind.itemsize + 2 * states + 256 + 2 * packed:
             raise _damaged(f"{len(body)} bytes follow the header, {size} are announced")
-        if hashlib.blake2b(body, digest_size=32).digest() != digest:
+        if _checksum((states, width, size), body) != checksum:
             raise _damaged("the checksum does not fit")
-        classes = np.frombuffer(body, dtype=np.uint8, count=256)
-        bits = np.frombuffer(body, dtype=np.uint8, count=packed, offset=256)
-        accepting = np.unpackbits(bits, count=states, bitorder="little").astype(bool)
-        table = np.frombuffer(body, dtype="<i4", offset=256 + packed).astype(np.int32)
-        return cls(_checked(table.reshape(states, width), classes), classes.copy(), accepting)
+        padded = _native(np.frombuffer(body, kind, cells)).reshape(-1, width)
+        at = cells * kind.itemsize
+        exits = _native(np.frombuffer(body, "<i2", states, at))
+        at += 2 * states
+        classes = np.frombuffer(body, np.uint8, 256, at)
+        accepting, heads = (
+            np.unpackbits(part, count=states, bitorder="little").astype(bool)
+            for part in np.frombuffer(body, np.uint8, 2 * packed, at + 256).reshape(2, packed)
+        )
+        _check(padded, classes)
+        made = object.__new__(cls)
+        for name, part in (("classes", classes), ("accepting", accepting), ("_exits", exits)):
+            object.__setattr__(made, name, part)
+        object.__setattr__(made, "_heads", np.flatnonzero(heads).tolist())
+        made._set(padded)
+        return made
 
 
-def _checked(table: NDArray[np.int32], classes: NDArray[np.uint8]) -> NDArray[np.int32]:
-    """Return the table if all its numbers are in range."""
-    states, width = table.shape
+def _checksum(sizes: tuple[int, int, int], body: bytes | memoryview) -> int:
+    return zlib.crc32(body, zlib.crc32(_SIZES.pack(*sizes)))
+
+
+def _native(part: np.ndarray) -> np.ndarray:
+    """Return numbers in this machine's order of bytes: the same ones, where they are."""
+    return part.astype(part.dtype.newbyteorder("="), copy=False)
+
+
+def _check(padded: States, classes: NDArray[np.uint8]) -> None:
+    """Refuse a table whose numbers are out of range."""
+    states, width = len(padded) - 1, padded.shape[1]
     if not states or not width or int(classes.max()) >= width:
         raise _damaged("its byte classes do not fit its table")
-    if int(table.min()) < DEAD or int(table.max()) >= states:
+    is_dead = bool((padded[-1] == DEAD).all())
+    if not is_dead or int(padded.min()) < DEAD or int(padded.max()) >= states:
         raise _damaged("its table names states that it does not have")
-    return table
 
 
 def _damaged(reason: str) -> ArtifactError:
     return ArtifactError(f"automaton cannot be read: {reason}", hint="compile the program again")
 
 
-def _single_exits(table: NDArray[np.int32], classes: NDArray[np.uint8]) -> NDArray[np.int16]:
+def _single_exits(table: States, classes: NDArray[np.uint8]) -> NDArray[np.int16]:
     """Return the one byte that each state can read, or -1 where there are none or several."""
-    sizes = np.bincount(classes, minlength=table.shape[1])
     live = table != DEAD
-    first_byte = np.zeros(table.shape[1], dtype=np.int16)
-    for byte in range(255, -1, -1):
-        first_byte[classes[byte]] = byte
-    counts = live @ sizes
-    return np.where(counts == 1, first_byte[live.argmax(axis=1)], -1).astype(np.int16)
+    only = np.full(table.shape[1], DEAD, dtype=np.int16)  # the byte of classes that have one
+    singles = np.bincount(classes, minlength=table.shape[1])[classes] == 1
+    only[classes[singles]] = np.flatnonzero(singles)
+    return np.where(np.count_nonzero(live, axis=1) == 1, only[live.argmax(axis=1)], DEAD)

@@ -98,7 +98,7 @@ def language_to_bytes(language: Language) -> bytes:
 
 
 def language_from_bytes(data: bytes | memoryview) -> Language:
-    """Read what `language_to_bytes` wrote; nothing of the data is kept.
+    """Read what `language_to_bytes` wrote; the data is kept, and is not to change.
 
     Raises:
         ArtifactError: the data is no language, is damaged, or is of another version.

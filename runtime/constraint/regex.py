@@ -59,7 +59,6 @@ class RegexConstraint:
         for state in dfa.forced_heads()[:PREPARED_RUNS]:
             self.runs.after(state, ())  # as after a place that is cut: most runs begin there
         self._node_classes = vocabulary.classes_of(dfa)
-        self._closed = (dfa.table == DEAD).all(axis=1)
         self._lock = threading.Lock()
         self._masks: dict[int, Mask] = {}
         self._shared: dict[bytes, Mask] = {}
@@ -123,7 +122,7 @@ class RegexConstraint:
     def is_closed(self, state: int) -> bool:
         """Return whether no text may follow in `state`."""
         if self.safe is None:
-            return bool(self._closed[state])
+            return bool((self.dfa.table[state] == DEAD).all())
         return self.mask(state).text_tokens == 0
 
 
