@@ -102,11 +102,11 @@ def shortest_ends(network: Network) -> list[int]:
     for state, row in enumerate(network.table.tolist()):
         for target in {target for target in row if target != DEAD}:
             befores[target].append((state, 1))
-        for _, target in network.controls[state]:
-            befores[target].append((state, 1))
-        for rule, target in network.calls[state]:
-            callers[rule].append((state, target))
-    rule_of = {start: rule for rule, start in enumerate(network.starts)}
+    for state, _, target in network.controls:
+        befores[target].append((state, 1))
+    for state, rule, target in network.calls.tolist():
+        callers[rule].append((state, target))
+    rule_of = {start: rule for rule, start in enumerate(network.starts.tolist())}
     found: dict[int, int] = {}
     heap = [(0, state) for state, ends in enumerate(network.accepting.tolist()) if ends]
     while heap:

@@ -60,17 +60,24 @@ class Machine:
         self.class_of = network.classes.tobytes()
         self.width = network.table.shape[1]
         self._flat = memoryview(network.table.reshape(-1))
-        has_byte = (network.table != DEAD).any(axis=1)
-        self._is_open = [bool(b or c) for b, c in zip(has_byte, network.controls, strict=True)]
-        self._accepting = network.accepting.tolist()
-        self._ends_only = [
-            a and not o and not c
-            for a, o, c in zip(self._accepting, self._is_open, network.calls, strict=True)
-        ]
-        self._is_plain = [
-            o and not a and not c
-            for a, o, c in zip(self._accepting, self._is_open, network.calls, strict=True)
-        ]
+        states = network.state_count
+        accepting, is_open = network.accepting, (network.table != DEAD).any(axis=1)
+        self._controls: dict[int, list[tuple[str, int]]] = {}
+        for state, name, after in network.controls:
+            is_open[state] = True
+            self._controls.setdefault(state, []).append((name, after))
+        callers = network.calls[:, 0]
+        bounds = np.searchsorted(callers, np.arange(states + 1))
+        has_calls = bounds[1:] > bounds[:-1]
+        self._is_open: list[bool] = is_open.tolist()
+        self._accepting: list[bool] = accepting.tolist()
+        self._ends_only: list[bool] = (accepting & ~is_open & ~has_calls).tolist()
+        self._is_plain: list[bool] = (is_open & ~accepting & ~has_calls).tolist()
+        self._has_calls: list[bool] = has_calls.tolist()
+        self._call_bounds: list[int] = bounds.tolist()
+        self._calls: dict[int, list[tuple[int, int]]] = {}
+        self._starts: list[int] = network.starts.tolist()
+        self._ranks: list[int] = network.ranks.tolist()
         self._lock = threading.RLock()
         self._forget()
 
@@ -79,7 +86,7 @@ class Machine:
         self._contexts: dict[frozenset[Place], Context] = {}
         self._readings: dict[tuple[frozenset[Place], bool], Reading] = {}
         self._serial = getattr(self, "_serial", 0)
-        start = self._closed([(self.network.starts[0], self.root)])
+        start = self._closed([(self._starts[0], self.root)])
         if self.network.may_be_empty:
             start = self._interned(start.places, True)
         self.start = start
@@ -137,14 +144,17 @@ class Machine:
 
     def allowed_controls(self, reading: Reading) -> tuple[str, ...]:
         """Return the names of the control tokens that may come next."""
-        names = [name for state, _ in reading.places for name, _ in self.network.controls[state]]
+        if not self._controls:
+            return ()
+        named = [self._controls.get(state, ()) for state, _ in reading.places]
+        names = [name for each in named for name, _ in each]
         return tuple(dict.fromkeys(names))
 
     def _step(self, reading: Reading, letter: int | str) -> Reading | None:
         places: list[Place] = []
         if isinstance(letter, str):
             for state, context in reading.places:
-                named = self.network.controls[state]
+                named = self._controls.get(state, ())
                 places += [(target, context) for name, target in named if name == letter]
         else:
             flat, width = self._flat, self.width
@@ -159,7 +169,7 @@ class Machine:
         plain = self._is_plain
         if len(places) == 1 and plain[places[0][0]]:
             return self._interned((places[0],), False)
-        accepting, calls = self._accepting, self.network.calls
+        accepting, has_calls = self._accepting, self._has_calls
         callers: dict[int, dict[Place, None]] = {}
         pending, seen = places[::-1], set(places)
         kept: list[Place] = []
@@ -169,7 +179,7 @@ class Machine:
             state, context = place
             if self._is_open[state]:
                 kept.append(place)
-            if calls[state]:
+            if has_calls[state]:
                 self._note(callers, place)
             if accepting[state]:
                 may_end = may_end or context is self.root
@@ -177,12 +187,12 @@ class Machine:
                 seen.update(fresh)
                 pending += fresh
         while callers:
-            rule = min(callers, key=self.network.ranks.__getitem__)
+            rule = min(callers, key=self._ranks.__getitem__)
             context = self._context(callers.pop(rule))
-            place = (self.network.starts[rule], context)
+            place = (self._starts[rule], context)
             if self._is_open[place[0]]:
                 kept.append(place)
-            if calls[place[0]]:
+            if has_calls[place[0]]:
                 self._note(callers, place)
         if len(kept) > MAX_PLACES:
             raise EngineError(
@@ -194,12 +204,20 @@ class Machine:
     def _note(self, callers: dict[int, dict[Place, None]], place: Place) -> None:
         """Add what comes after each call of a place; the last call of a rule returns for it."""
         state, context = place
-        for rule, after in self.network.calls[state]:
+        for rule, after in self._calls_of(state):
             returns = callers.setdefault(rule, {})
             if self._ends_only[after] and context is not self.root:
                 returns.update(dict.fromkeys(context.returns))
             else:
                 returns[after, context] = None
+
+    def _calls_of(self, state: int) -> list[tuple[int, int]]:
+        """Return (rule, state after it) of what a state calls; made when first asked for."""
+        found = self._calls.get(state)
+        if found is None:
+            rows = self.network.calls[self._call_bounds[state] : self._call_bounds[state + 1]]
+            found = self._calls[state] = [(rule, after) for _, rule, after in rows.tolist()]
+        return found
 
     def _context(self, returns: dict[Place, None]) -> Context:
         key = frozenset(returns)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmc.ir.automata.budget import Budget
-from lmc.ir.automata.dfa import DEAD
+from lmc.ir.automata.dfa import DEAD, States, states_type
 from lmc.ir.automata.graph import BYTES, Edge, Graph, LetterDfa, to_letter_dfa
 
 Letter = tuple[Literal["rule", "control"], object]
@@ -28,31 +28,32 @@ class Network:
     """Rules as automata with common state numbers; plain data.
 
     Args:
-        table: next state by [state, byte class], DEAD where no byte leads on; int32.
+        table: next state by [state, byte class], DEAD where no byte leads on; int16 or int32
+            (see `states_type`).
         classes: byte class of each of the 256 bytes; uint8.
         accepting: whether the rule of a state may end in it.
-        calls: by state, (rule, state after it) pairs.
-        controls: by state, (name of a control token, next state) pairs.
-        starts: first state of each rule.
-        ranks: by rule; lower than those of the rules that it may begin with.
+        calls: rows of (state, rule that it calls, state after it), states ascending; int32.
+        controls: (state, name of a control token, next state), states ascending.
+        starts: first state of each rule; int32.
+        ranks: by rule; lower than those of the rules that it may begin with; int32.
         may_be_empty: whether the empty text is derived; rules themselves never give it.
 
-    Rule 0 derives the texts.
+    Rule 0 derives the texts. Nothing but arrays grows with the states: it is read fast.
     """
 
-    table: NDArray[np.int32]
+    table: States
     classes: NDArray[np.uint8]
     accepting: NDArray[np.bool_]
-    calls: tuple[tuple[tuple[int, int], ...], ...]
-    controls: tuple[tuple[tuple[str, int], ...], ...]
-    starts: tuple[int, ...]
-    ranks: tuple[int, ...]
+    calls: NDArray[np.int32]
+    controls: tuple[tuple[int, str, int], ...]
+    starts: NDArray[np.int32]
+    ranks: NDArray[np.int32]
     may_be_empty: bool
 
     @property
     def nbytes(self) -> int:
         """Memory held, about."""
-        return self.table.nbytes + 1024 + 64 * len(self.calls)
+        return self.table.nbytes + self.calls.nbytes + 1024
 
     @property
     def state_count(self) -> int:
@@ -243,9 +244,11 @@ class NetworkBuilder:
 
 
 def _empty() -> Network:
-    rows = np.full((1, 1), DEAD, dtype=np.int32)
+    rows = np.full((1, 1), DEAD, dtype=states_type(1))
     classes = np.zeros(BYTES, dtype=np.uint8)
-    return Network(rows, classes, np.array([False]), ((),), ((),), (0,), (0,), True)
+    zero = np.zeros(1, dtype=np.int32)
+    no_calls = np.zeros((0, 3), dtype=np.int32)
+    return Network(rows, classes, np.array([False]), no_calls, (), zero, zero, True)
 
 
 def _network(
@@ -263,8 +266,8 @@ def _network(
     firsts = np.unique(classes, return_index=True)[1]
     number = {rule: index for index, rule in enumerate(kept)}
     tables, accepting, starts, base = [], [], [], 0
-    calls: list[tuple[tuple[int, int], ...]] = []
-    controls: list[tuple[tuple[str, int], ...]] = []
+    calls: list[tuple[int, int, int]] = []
+    controls: list[tuple[int, str, int]] = []
     for rule in kept:
         budget.check_time()
         body = bodies[rule]
@@ -279,24 +282,22 @@ def _network(
         ]
         for state in range(len(body.rows)):
             out = [(letter, row[state]) for letter, row in above if row[state] != DEAD]
-            calls.append(tuple((number[a], t) for a, t in out if a in number))
-            controls.append(
-                tuple(
-                    (str(letters[a - BYTES][1]), t)
-                    for a, t in out
-                    if letters[a - BYTES][0] == "control"
-                )
-            )
+            calls += [(base + state, number[a], t) for a, t in out if a in number]
+            controls += [
+                (base + state, str(letters[a - BYTES][1]), t)
+                for a, t in out
+                if letters[a - BYTES][0] == "control"
+            ]
         base += len(body.rows)
     rank = {rule: index for index, rule in enumerate(order)}
     return Network(
-        np.ascontiguousarray(np.concatenate(tables)),
+        np.concatenate(tables).astype(states_type(base)),
         classes.astype(np.uint8),
         np.concatenate(accepting),
-        tuple(calls),
+        np.array(calls, dtype=np.int32).reshape(-1, 3),
         tuple(controls),
-        tuple(starts),
-        tuple(rank[rule] for rule in kept),
+        np.array(starts, dtype=np.int32),
+        np.array([rank[rule] for rule in kept], dtype=np.int32),
         may_be_empty,
     )
 

@@ -14,6 +14,7 @@ that are complete at once the longer one.
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -205,8 +206,10 @@ def embed(builder: NetworkBuilder, network: Network, start: int, end: int) -> No
         graph.move(start, end)
     rules = [builder.rule((network, rule)) for rule in range(len(network.starts))]
     builder.call(start, rules[0], end)
-    bounds = [*network.starts[1:], network.state_count]
-    for rule, first, last in zip(rules, network.starts, bounds, strict=True):
+    starts: list[int] = network.starts.tolist()
+    calls, controls = _by_state(network.calls.tolist()), _by_state(network.controls)
+    bounds = [*starts[1:], network.state_count]
+    for rule, first, last in zip(rules, starts, bounds, strict=True):
         if builder.is_defined(rule):
             continue
         opened, closed = builder.define(rule)
@@ -218,9 +221,17 @@ def embed(builder: NetworkBuilder, network: Network, start: int, end: int) -> No
             for low, high in pairwise(cuts):
                 if row[low] != DEAD:
                     graph.edges[node].append((low, high - 1, nodes[int(row[low])]))
-            for called, after in network.calls[state]:
+            for called, after in calls.get(state, ()):
                 builder.call(node, rules[called], nodes[after])
-            for name, after in network.controls[state]:
+            for name, after in controls.get(state, ()):
                 builder.control(node, name, nodes[after])
             if network.accepting[state]:
                 graph.move(node, closed)
+
+
+def _by_state(rows: Iterable[Sequence[Any]]) -> dict[int, list[tuple[Any, int]]]:
+    """Return (state, what, next) entries by state."""
+    found: dict[int, list[tuple[Any, int]]] = {}
+    for state, what, after in rows:
+        found.setdefault(state, []).append((what, after))
+    return found

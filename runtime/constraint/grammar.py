@@ -164,7 +164,7 @@ def _bit(token_id: int) -> np.int32:
 def _control_ids(network: Network, tokenizer: Tokenizer) -> dict[str, int]:
     """Return the ids of the control tokens that a network names."""
     found: dict[str, int] = {}
-    for name in {name for controls in network.controls for name, _ in controls}:
+    for name in {name for _, name, _ in network.controls}:
         token_id = tokenizer.control_id(name)
         if token_id is None:
             raise ConstraintError(
@@ -185,27 +185,30 @@ def _spelled(network: Network, vocabulary: Vocabulary) -> tuple[Network, NDArray
 
     A state is safe if tokens of single bytes lead on to an end of its rule. None: all are.
     """
-    usable = vocabulary.single_bytes
-    is_usable = [bool(usable[network.classes == c].any()) for c in range(network.table.shape[1])]
-    edges = np.where(np.array(is_usable)[None, :], network.table, DEAD)
+    is_usable = np.zeros(network.table.shape[1], dtype=bool)
+    is_usable[network.classes[vocabulary.single_bytes]] = True
+    if is_usable.all():
+        return network, None  # from every state of a rule some text leads to its end
+    safe = safe_states(network, is_usable)
+    if safe.all():
+        return network, None
+    return replace(network, calls=network.calls[safe[network.calls[:, 2]]]), safe
+
+
+def safe_states(network: Network, is_usable: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Return from which states an end of their rule can be reached by bytes of some classes."""
+    edges = np.where(is_usable[None, :], network.table, DEAD)
+    callers, rules, afters = network.calls.T
+    called = network.starts[rules]
     safe = network.accepting.copy()
     before = -1
     while before != (before := int(safe.sum())):
         padded = np.append(safe, False)  # the last entry serves DEAD
         safe |= padded[edges].any(axis=1)
-        for state, (calls, controls) in enumerate(
-            zip(network.calls, network.controls, strict=True)
-        ):
-            if not safe[state]:
-                safe[state] = any(
-                    safe[network.starts[rule]] and safe[after] for rule, after in calls
-                ) or any(safe[after] for _, after in controls)
-    if safe.all():
-        return network, None
-    calls = tuple(
-        tuple((rule, after) for rule, after in row if safe[after]) for row in network.calls
-    )
-    return replace(network, calls=calls), safe
+        safe[callers[safe[called] & safe[afters]]] = True
+        for state, _, after in network.controls:
+            safe[state] |= safe[after]
+    return safe
 
 
 class GrammarMatcher:

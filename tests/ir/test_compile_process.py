@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ from lmc.ir.languages.compiling import (
 )
 from lmc.ir.languages.process import CompilationLost, CompileProcesses
 from lmc.runtime.constraint import ConstraintCache
+from lmc.runtime.constraint.grammar import safe_states
 
 TOKENIZER = oracle_target().tokenizer
 SECONDS = 60.0
@@ -124,12 +126,19 @@ def test_a_network_is_read_as_it_was_written() -> None:
         network = compile_here(constraint)
         assert isinstance(network, Network)
         again = network_from_bytes(network_to_bytes(network))
-        for name in ("table", "classes", "accepting"):
+        for name in ("table", "classes", "accepting", "calls", "starts", "ranks"):
             one, other = getattr(network, name), getattr(again, name)
             assert one.dtype == other.dtype
             assert np.array_equal(one, other)
-        for name in ("calls", "controls", "starts", "ranks", "may_be_empty"):
+        for name in ("controls", "may_be_empty"):
             assert getattr(network, name) == getattr(again, name), name
+
+
+def test_every_state_of_a_network_leads_to_an_end() -> None:
+    for constraint in NETWORKS:
+        network = compile_here(constraint)
+        assert isinstance(network, Network)
+        assert safe_states(network, np.ones(network.table.shape[1], dtype=bool)).all()
 
 
 def test_damaged_languages_are_told() -> None:
@@ -138,6 +147,23 @@ def test_damaged_languages_are_told() -> None:
         for wrong in (b"", data[:-1], data[:20], data[:60] + b"\xff" + data[61:], b"LMC" + data):
             with pytest.raises(ArtifactError):
                 language_from_bytes(wrong)
+
+
+def test_networks_are_refused_for_every_byte_that_is_wrong() -> None:
+    data = network_to_bytes(compile_here(NETWORKS[3]))  # type: ignore[arg-type]
+    for at in range(0, len(data), 3):
+        with pytest.raises(ArtifactError):
+            network_from_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+
+
+@pytest.mark.parametrize("place", [(0, 10**6), (1, 10**6), (2, -5)])
+def test_networks_that_name_what_is_not_there_are_refused(place: tuple[int, int]) -> None:
+    network = compile_here(NETWORKS[0])
+    assert isinstance(network, Network)
+    calls = network.calls.copy()
+    calls[-1, place[0]] = place[1]
+    with pytest.raises(ArtifactError, match="do not fit"):
+        network_from_bytes(network_to_bytes(replace(network, calls=calls)))
 
 
 def test_small_constraints_start_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
