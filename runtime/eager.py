@@ -23,6 +23,7 @@ from lmc.runtime.eager_tries import RunEnded, in_try
 from lmc.runtime.executor.code import code_step
 from lmc.runtime.executor.control_ops import check_depth
 from lmc.runtime.executor.executor import checked_defaults
+from lmc.runtime.executor.frame import Frame, Scope
 from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.instance import Instance
 from lmc.runtime.executor.operations import OPERATIONS
@@ -30,7 +31,7 @@ from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.runner import Runner, Sessions, Start, kept
 from lmc.runtime.executor.session import Job, Session
 from lmc.runtime.executor.slots import Failure, Slot, StateHandle, known
-from lmc.runtime.executor.task import Frame, Scope, Task
+from lmc.runtime.executor.task import Task
 from lmc.runtime.origins import Origin
 from lmc.runtime.result import RunResult
 

@@ -9,8 +9,8 @@ from lmc.ir import expressions as ex
 from lmc.ir.expressions import GEN_PARAMS, SELECT_PARAMS
 from lmc.ir.location import Instruction
 from lmc.ir.reasoning import REASONING_NAME, split_reasoning
+from lmc.runtime.executor.frame import Scope
 from lmc.runtime.executor.slots import StateHandle, known
-from lmc.runtime.executor.task import Scope
 from lmc.runtime.prompt_state import Lineage
 
 if TYPE_CHECKING:

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 
 from lmc.frontend.capture.carried import rename_store
 from lmc.frontend.capture.control import MAX_ROUNDS, LoopPlan, hints_of, plain_name
-from lmc.frontend.capture.merge import Merger, scalars
+from lmc.frontend.capture.merge import Merger
 from lmc.frontend.capture.patterns import Patterns
+from lmc.frontend.capture.shapes import scalars
 from lmc.frontend.capture.store import Key, Store
 from lmc.frontend.capture.values import Abstract, Ref, Undefined, same
 from lmc.ir.core import Block, Op, Value

@@ -5,16 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from lmc.frontend.capture.emitter import Emitter, OpenLoop, is_state, kind_of
-from lmc.frontend.capture.merge import (
-    Merger,
+from lmc.frontend.capture.merge import Merger, Sources, is_scalar, joined_names, retype
+from lmc.frontend.capture.shapes import (
     PlainShape,
     RefShape,
     Shape,
-    Sources,
     instantiate,
-    is_scalar,
-    joined_names,
-    retype,
     scalars,
     wide_enough,
     widen,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lmc.frontend.capture.pieces import PieceBuilder
+from lmc.frontend.capture.appending import Appending
 from lmc.frontend.capture.values import (
     Abstract,
     Builtin,
@@ -40,7 +40,7 @@ class Template:
     rebuild: Callable[[list[Value]], Abstract]
 
 
-class Packing(PieceBuilder):
+class Packing(Appending):
     """Packs what is no data into values, and works with such values."""
 
     def pack(  # type: ignore[override]

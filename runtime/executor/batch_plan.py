@@ -17,6 +17,7 @@ from lmc.ir.target import Backend, OnGen, OnPrefill, OnScore, OnText, Target
 from lmc.ir.token_trie import trie_size
 from lmc.runtime.executor.code import Operation, PlanCode
 from lmc.runtime.executor.executor import bind_arguments, checked_defaults
+from lmc.runtime.executor.frame import Scope
 from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.host_ops import HOST_OPERATIONS
 from lmc.runtime.executor.instance import Instance
@@ -25,7 +26,7 @@ from lmc.runtime.executor.opening import Opening
 from lmc.runtime.executor.operations import OPERATIONS
 from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.slots import Ready, known
-from lmc.runtime.executor.task import Scope, Task, open_frame
+from lmc.runtime.executor.task import Task, open_frame
 
 MAX_FIRES = 200_000
 """Steps of one instance after which it is taken as it stands: a loop may never end."""

@@ -6,9 +6,10 @@ from typing import Any
 from lmc.errors import RunError
 from lmc.ir.evaluate import Undefined, evaluate_parts
 from lmc.runtime.executor.code import Operation
+from lmc.runtime.executor.frame import Scope
 from lmc.runtime.executor.slots import Identity, Slot, StateHandle, known, link, undefined
 from lmc.runtime.executor.state_ops import called_from
-from lmc.runtime.executor.task import Scope, Task, open_frame
+from lmc.runtime.executor.task import Task, open_frame
 from lmc.runtime.origins import Origin, item_of, join_origins, shape_of, value_origins
 
 MAX_CALL_DEPTH = 200

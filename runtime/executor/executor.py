@@ -9,6 +9,7 @@ from lmc.errors import LmcError, UsageError
 from lmc.ir.decode_params import check_params
 from lmc.ir.target import Backend
 from lmc.runtime.executor.code import PlanCode
+from lmc.runtime.executor.frame import Scope
 from lmc.runtime.executor.host import HostFunctions
 from lmc.runtime.executor.instance import Instance
 from lmc.runtime.executor.loop import Loop
@@ -17,7 +18,7 @@ from lmc.runtime.executor.run import Run
 from lmc.runtime.executor.runner import Runner, Sessions, Start
 from lmc.runtime.executor.slots import Slot, known
 from lmc.runtime.executor.switches import ALL, Switches
-from lmc.runtime.executor.task import Scope, open_frame
+from lmc.runtime.executor.task import open_frame
 from lmc.runtime.result import RunResult
 
 CHARS_PER_TOKEN = 4

@@ -7,7 +7,8 @@ import lmc.runtime.executor.call_ops as call_ops
 import lmc.runtime.executor.calls as calls
 import lmc.runtime.executor.control_ops as control_ops
 import lmc.runtime.executor.state_ops as state_ops
-from lmc.runtime.executor.task import Scope, Task
+from lmc.runtime.executor.frame import Scope
+from lmc.runtime.executor.task import Task
 from lmc.runtime.prompt_state import PromptState
 from planted_faults.tools import fault, lowered, method, operation, param, wrapped
 
