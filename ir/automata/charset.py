@@ -94,7 +94,8 @@ def category(letter: str, ascii_only: bool) -> CharSet:
 def cased_text() -> str:
     """Return every character that has another case, in order."""
     text = "".join(_text_of(low, high) for low, high in clip(ANY, 0, CASED_LIMIT - 1))
-    return "".join(char for char in text if char.lower() != char or char.upper() != char)
+    forms = zip(text, map(str.lower, text), map(str.upper, text), strict=True)
+    return "".join(char for char, lower, upper in forms if not lower == char == upper)
 
 
 @lru_cache(maxsize=1024)

@@ -89,12 +89,12 @@ def build_vocabulary(tokenizer: Tokenizer) -> Vocabulary:
     """Return the vocabulary of a tokenizer; see `vocabulary_of` for the cached way."""
     size = tokenizer.vocab_size
     eos_ids = frozenset(i for i in tokenizer.eos_ids if 0 <= i < size)
-    pieces = tuple(
-        (piece or None) if token_id not in eos_ids else None
-        for token_id, piece in enumerate(tokenizer.token_bytes()[:size])
-    )
-    order = sorted((i for i in range(len(pieces)) if pieces[i]), key=lambda i: pieces[i] or b"")
-    texts = [pieces[i] or b"" for i in order]
+    known = [piece or b"" for piece in tokenizer.token_bytes()[:size]]
+    for token_id in eos_ids:
+        known[token_id] = b""
+    order = sorted([i for i, piece in enumerate(known) if piece], key=known.__getitem__)
+    texts = [known[i] for i in order]
+    pieces = tuple(piece or None for piece in known)
     node_bytes, parents, levels, nodes = _build_trie(texts)
     token_nodes = np.full(size, len(node_bytes), dtype=np.int64)
     token_nodes[order] = nodes
@@ -109,7 +109,7 @@ def _build_trie(
     texts: list[bytes],
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], tuple[int, ...], NDArray[np.int64]]:
     """Return node bytes, parents, levels and each text's node, for sorted non-empty texts."""
-    lengths = np.array([len(text) for text in texts], dtype=np.int64)
+    lengths = np.array(list(map(len, texts)), dtype=np.int64)
     offsets = np.cumsum(lengths) - lengths
     data = np.frombuffer(b"".join(texts), dtype=np.uint8)
     reached = np.zeros(len(texts), dtype=np.int64)  # each text's node so far

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from lmc.ir.calls import Constraint
 from lmc.ir.languages.compiling import compile_here
 from lmc.ir.target import Target
-from lmc.runtime.constraint.cache import ConstraintCache, bind
+from lmc.runtime.constraint.cache import ConstraintCache, bind, prepare_vocabulary
 from lmc.runtime.engine.generation import CompiledConstraint
 
 NUM_WORKERS = 2
@@ -155,24 +155,15 @@ def make_compiler(
 ) -> Callable[[Constraint], CompiledConstraint]:
     """Return what compiles constraints for a target's tokenizer.
 
+    What all constraints of the vocabulary share is made here, before anybody waits for answers.
+
     Args:
         target: gives the tokenizer.
         reuse: whether equal constraints share their compiled form.
         seconds: time that a process may take for one.
     """
 
-    def make_cache() -> ConstraintCache:
-        return ConstraintCache(target.tokenizer, seconds=seconds)
-
+    prepare_vocabulary(target.tokenizer)
     if not reuse:
         return lambda constraint: bind(compile_here(constraint), target.tokenizer)
-    cache: list[ConstraintCache] = []
-    lock = threading.Lock()
-
-    def compile_constraint(constraint: Constraint) -> CompiledConstraint:
-        with lock:
-            if not cache:
-                cache.append(make_cache())
-        return cache[0].get(constraint)
-
-    return compile_constraint
+    return ConstraintCache(target.tokenizer, seconds=seconds).get
