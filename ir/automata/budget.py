@@ -10,6 +10,10 @@ MAX_ITEMS = 10_000_000
 _CHECK_EVERY = 64
 
 
+class WordsTooManyError(ConstraintError):
+    """A list of words that needs too many states, however the rest is cut down."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Budget:
     """What one compilation may still use; shared by all of its parts.
@@ -41,6 +45,16 @@ class Budget:
             )
         self.tick()
 
+    def check_words(self, count: int) -> None:
+        """Raise if words alone need an automaton of `count` states, and that is too many."""
+        if count > self.max_states:
+            raise WordsTooManyError(
+                f"{self.subject} is too complex: its listed values need more than "
+                f"{self.max_states} states",
+                hint="list fewer values, or allow them by a pattern",
+            )
+        self.tick()
+
     def check_nodes(self, count: int) -> None:
         """Raise if the pattern unrolls to too many nodes."""
         if count > MAX_NODES:
@@ -62,8 +76,9 @@ class Budget:
             )
 
     def is_exceeded(self, error: ConstraintError) -> bool:
-        """Return whether an error says that one of these limits was passed."""
-        return f"{self.subject} is too complex" in error.message
+        """Return whether one of these limits was passed, and less of the rest may fit."""
+        is_limit = f"{self.subject} is too complex" in error.message
+        return is_limit and not isinstance(error, WordsTooManyError)
 
     def tick(self) -> None:
         """Look at the clock now and then; raise when time is up."""

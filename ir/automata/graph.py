@@ -4,7 +4,7 @@ Letters above 255 may stand for something else than bytes (see `lmc.ir.grammar.n
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -15,6 +15,7 @@ from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.determinise import DEAD, CharDfa
 from lmc.ir.automata.dfa import ByteDfa
 from lmc.ir.automata.minimise import MatchesNothingError, minimise
+from lmc.ir.automata.words import automaton_of_words
 
 Edge = tuple[int, int, int]
 """First letter, last letter, node."""
@@ -67,6 +68,14 @@ class Graph:
             start = after
         self.edges[start].append((data[-1], data[-1], end))
 
+    def words(self, words: Iterable[bytes], start: int, end: int) -> None:
+        """Lead from `start` to `end` by each of some words."""
+        ordered = sorted(set(words))
+        if len(ordered) == 1:
+            self.chain(start, ordered[0], end)
+        elif ordered:
+            self.copy(Template.of_words(ordered, self.budget), start, end)
+
     def copy(self, template: "Template", start: int, end: int) -> None:
         """Lead from `start` to `end` by the texts of a template."""
         base = self.count
@@ -97,6 +106,16 @@ class Template:
             spans = zip(cuts, cuts[1:], row[cuts[:-1]].tolist(), strict=False)
             edges.append([(a, b - 1, target) for a, b, target in spans if target != DEAD])
         return cls(edges, np.flatnonzero(dfa.accepting).tolist())
+
+    @classmethod
+    def of_words(cls, words: Iterable[bytes], budget: Budget) -> "Template":
+        """Return some words as a piece; they ascend, and none comes twice.
+
+        Raises:
+            ConstraintError: they need too many states, or too long.
+        """
+        rows, finals = automaton_of_words(words, budget)
+        return cls([[(byte, byte, to) for byte, to in row.items()] for row in rows], finals)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -109,15 +109,13 @@ class Lowering:
 
     def _number(self, numbers: NumberSet, start: int, end: int) -> None:
         if numbers.words is not None:
-            for _, spelled in numbers.words:
-                self.graph.chain(start, spelled.encode(), end)
+            self.graph.words((spelled.encode() for _, spelled in numbers.words), start, end)
         elif not numbers.is_empty:
             self.graph.copy(number_template(numbers, self.budget), start, end)
 
     def _string(self, strings: TextSet, start: int, end: int) -> None:
         if strings.words is not None:
-            for word in strings.words:
-                self.graph.chain(start, spell(word), end)
+            self.graph.words(map(spell, strings.words), start, end)
         elif not strings.is_empty:
             self.graph.copy(quoted(strings, is_free=True, budget=self.budget), start, end)
 
@@ -129,8 +127,7 @@ class Lowering:
         """The same for any name of a set; each name has one spelling."""
         graph = self.graph
         if names.words is not None:
-            for word in names.words:
-                self.name(word, start, end)
+            graph.words((spell(word) + self.colon for word in names.words), start, end)
             return
         after = graph.node()
         graph.copy(quoted(names, is_free=False, budget=self.budget), start, after)

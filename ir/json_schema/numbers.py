@@ -258,7 +258,11 @@ def intersect(a: NumberSet, b: NumberSet, budget: Budget) -> NumberSet:
     """Return the numbers that are in both sets."""
     for few, other in ((a, b), (b, a)):
         if few.words is not None:
-            kept = tuple(word for word in few.words if _holds(other, word))
+            if other.words is not None:
+                values = {value for value, _ in other.words}
+                kept = tuple(word for word in few.words if word[0] in values)
+            else:
+                kept = tuple(word for word in few.words if word[1] in other.plain)
             return replace(few, words=kept)
     return NumberSet(
         textset.intersect(a.plain, b.plain, budget),
@@ -266,12 +270,6 @@ def intersect(a: NumberSet, b: NumberSet, budget: Budget) -> NumberSet:
         a.is_exact and b.is_exact,
         digits=max(a.digits, b.digits),
     )
-
-
-def _holds(numbers: NumberSet, word: tuple[Decimal, str]) -> bool:
-    if numbers.words is not None:
-        return any(word[0] == value for value, _ in numbers.words)
-    return word[1] in numbers.plain
 
 
 def unite(a: NumberSet, b: NumberSet, budget: Budget) -> NumberSet:

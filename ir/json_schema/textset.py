@@ -15,6 +15,7 @@ from lmc.ir.automata.budget import Budget
 from lmc.ir.automata.determinise import DEAD, CharDfa
 from lmc.ir.automata.minimise import distances, minimise
 from lmc.ir.automata.minterms import SPAN_END
+from lmc.ir.automata.words import automaton_of_words
 
 _EDGES = np.array([0, 0xD800, 0xE000], dtype=np.int64)
 _LARGE = 64
@@ -40,6 +41,8 @@ class TextSet:
     words: tuple[str, ...] | None = None
     is_exact: bool = True
     _key: list[bytes] = field(default_factory=list, repr=False)
+    _steps: dict[tuple[int, str], int] = field(default_factory=dict, repr=False)
+    _members: frozenset[str] | None = field(default=None, repr=False)
 
     @property
     def is_empty(self) -> bool:
@@ -62,13 +65,19 @@ class TextSet:
 
     def __contains__(self, text: str) -> bool:
         if self.words is not None:
-            return text in self.words
+            if self._members is None:
+                object.__setattr__(self, "_members", frozenset(self.words))
+            return self._members is not None and text in self._members
         state = 0
+        steps = self._steps
         for char in text:
-            span = int(np.searchsorted(self.starts, ord(char), side="right")) - 1
-            state = int(self.rows[state, span])
-            if state == DEAD:
+            after = steps.get((state, char))
+            if after is None:
+                span = int(np.searchsorted(self.starts, ord(char), side="right")) - 1
+                after = steps[state, char] = int(self.rows[state, span])
+            if after == DEAD:
                 return False
+            state = after
         return bool(self.accepting[state])
 
     def spans(self, state: int) -> list[tuple[int, int, int]]:
@@ -100,28 +109,20 @@ def nothing() -> TextSet:
 
 
 def of_words(words: Iterable[str]) -> TextSet:
-    """Return the set of the given texts: a tree of their characters."""
+    """Return the set of the given texts."""
     unique = tuple(dict.fromkeys(words))
     if not unique:
         return nothing()
-    points = sorted({ord(char) for word in unique for char in word})
+    tree, ends = automaton_of_words(sorted([ord(char) for char in word] for word in unique))
+    points = sorted({point for children in tree for point in children})
     bounds = np.unique(np.array([0, *points, *(p + 1 for p in points)], dtype=np.int64))
     column = {point: int(np.searchsorted(bounds, point)) for point in points}
-    tree: list[dict[int, int]] = [{}]
-    ends: set[int] = set()
-    for word in unique:
-        state = 0
-        for char in word:
-            state = tree[state].setdefault(ord(char), len(tree))
-            if state == len(tree):
-                tree.append({})
-        ends.add(state)
     rows = np.full((len(tree), len(bounds)), DEAD, dtype=np.int32)
     for state, children in enumerate(tree):
         for point, target in children.items():
             rows[state, column[point]] = target
     accepting = np.zeros(len(tree), dtype=bool)
-    accepting[list(ends)] = True
+    accepting[ends] = True
     return TextSet(bounds, rows, accepting, words=unique)
 
 
@@ -290,7 +291,7 @@ def with_letters(
 def lengths(a: TextSet) -> tuple[int, int | None]:
     """Return the lengths of the shortest and the longest text; None is without bound.
 
-    The automaton is minimal, or a tree: every state reaches an end.
+    The automaton is minimal: every state reaches an end.
     """
     if a.is_empty:
         return 0, 0
