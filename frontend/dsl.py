@@ -21,6 +21,7 @@ from typing import (
 )
 
 from lmc.errors import UsageError, WordError
+from lmc.frontend.limits import limit_param
 from lmc.frontend.schema import type_text
 from lmc.frontend.turns import (
     assistant as assistant,
@@ -53,6 +54,7 @@ from lmc.frontend.turns import (
     user_end as user_end,
 )
 from lmc.ir import expressions as ex
+from lmc.ir.calls import Constraint
 from lmc.ir.decode_params import check_param, check_together
 
 if TYPE_CHECKING:
@@ -134,6 +136,7 @@ class GenParams(TypedDict, total=False):
     repetition_penalty: float | None
     logit_bias: Mapping[int | str, float] | None
     seed: int | None
+    constraint: Constraint | None
     constraint_mode: Literal["canonical", "mask"] | None
     ignore_eos: bool | None
     return_logprob: bool | None
@@ -300,6 +303,7 @@ def gen(
     repetition_penalty: float | None = None,
     logit_bias: Mapping[int | str, float] | None = None,
     seed: int | None = None,
+    constraint: Constraint | None = None,
     constraint_mode: Literal["canonical", "mask"] | None = None,
     append: bool = False,
 ) -> ex.Gen[Any] | ex.Select:
@@ -310,15 +314,23 @@ def gen(
     an Enum, a dataclass, a pydantic model, or list[...] and Optional[...] of these; `dtype` is
     another name of it, but for `dtype=str`: words between quotes. With `json_schema` the text
     is JSON of the schema, with `grammar` one that a context-free grammar (EBNF) derives, or
-    free text with structural tags (a dict); the variable holds that text. Where a constraint
-    forces the text, `constraint_mode="mask"` samples its tokens all the same. With `choices`
-    this is `select`,
+    free text with structural tags (a dict); the variable holds that text. `constraint` takes
+    an `lmc.Constraint` of any kind and means what the parameter of its kind does. Where a
+    constraint forces the text, `constraint_mode="mask"` samples its tokens all the same. With
+    `choices` this is `select`,
     and only `temperature` and `choices_method` matter beside them. With `n` above 1 the
     variable is the list of n samples and the prompt goes on with the first. With `append` the
     value is added to the list that the variable holds, or begins one.
     """
     if append:
         check_append(name, n, choices)
+    if constraint is not None:
+        others = {"regex": regex, "json_schema": json_schema, "grammar": grammar}
+        others |= {"choices": choices, "type": type, "dtype": dtype}
+        param, source = limit_param(constraint, others)
+        regex, json_schema, grammar = (
+            source if param == key else None for key in ("regex", "json_schema", "grammar")
+        )
     if choices is not None:
         return select(name, choices, temperature=temperature, choices_method=choices_method)
     if type is not None and dtype is not None:

@@ -286,14 +286,45 @@ def _type(value: Any) -> Attr:
 
 
 def _schema(value: Any) -> Attr:
-    """Return a JSON schema as its text."""
+    """Return a JSON schema as its text; options of `lmc.Constraint.json_schema` may follow it.
+
+    A text stays as it is but for its blanks: numbers keep their digits, names given twice
+    are seen by whoever compiles it.
+    """
     try:
-        schema = json.loads(value) if isinstance(value, str) else value
-        if isinstance(schema, (Mapping, bool)):
-            return json.dumps(schema, separators=(",", ":"), allow_nan=False)
+        if not isinstance(value, str):
+            schema, text = value, json.dumps(value, separators=(",", ":"), allow_nan=False)
+        else:
+            schema, text = json.loads(value), _BLANKS.sub(r"\1", value)
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"a dict, or JSON text of one ({error})") from None
-    raise ValueError
+    if isinstance(value, str) and isinstance(schema, list) and len(schema) == 2:
+        schema, options = schema
+        if not isinstance(options, dict) or not options or not _are_options(options):
+            raise ValueError
+    if not isinstance(schema, (Mapping, bool)):
+        raise ValueError
+    return text
+
+
+_BLANKS = re.compile(r'("(?:[^"\\]|\\.)*")|[ \t\n\r]+')
+
+
+def _are_options(options: dict[str, Any]) -> bool:
+    """Whether these may follow a schema (see `ir.json_schema.schema_source`)."""
+    for name, value in options.items():
+        match name:
+            case "separators":
+                is_right = isinstance(value, list) and [type(each) for each in value] == [str, str]
+            case "open_objects":
+                is_right = type(value) is bool
+            case "max_depth":
+                is_right = type(value) is int
+            case _:
+                is_right = False
+        if not is_right:
+            return False
+    return True
 
 
 def _constraint_mode(value: Any) -> Attr:

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os import PathLike, fspath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from lmc.errors import ConstraintError, ModelError, TokenRefused, UsageError
 from lmc.ir.calls import Constraint as Request
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lmc.ir.automata.drawing import Drawing
     from lmc.runtime.constraint import ConstraintCache, Matcher, Words
 
-Kind = Literal["regex", "json_schema", "ebnf", "tags"]
 SEPARATORS = (", ", ": ")
 _KEPT = 4
 """Tokenizers whose vocabularies and compiled constraints are kept."""
@@ -53,15 +52,13 @@ class TensorRow(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Constraint:
+class Constraint(Request):
     """What a text must be: a regular expression, a JSON schema, a grammar, or one of some texts.
 
-    Equal constraints compare equal. Nothing is checked before `compile`, except that a schema
-    must be JSON and choices must be texts.
+    `gen(constraint=...)` takes it in a program; `compile` makes it for any tokenizer. Equal
+    constraints compare equal. Nothing is checked before, except that a schema must be JSON and
+    choices must be texts.
     """
-
-    kind: Kind
-    source: str
 
     @classmethod
     def regex(cls, pattern: str) -> "Constraint":
@@ -195,7 +192,7 @@ class Constraint:
 
     def request(self) -> Request:
         """Return the constraint as calls carry it."""
-        return Request(cast(Any, self.kind), self.source)
+        return Request(self.kind, self.source)
 
 
 class CompiledConstraint:

@@ -36,6 +36,7 @@ from lmc.frontend.capture.values import (
     has_states,
     plain_list,
 )
+from lmc.frontend.limits import is_maker
 from lmc.ir.core import Value
 from lmc.ir.evaluate import FUNCTIONS
 from lmc.ir.types import PY, TEXT, Type
@@ -79,6 +80,8 @@ class Calls(Sorting):
                 function, *held = (self.expression(argument) for argument in node.args)
                 named = {k.arg or "**": self.expression(k.value) for k in node.keywords}
                 return Partial(function, tuple(held), named)
+            case HostObject(obj=maker) if is_maker(maker):
+                return self.limit_call(callee, node)
             case HostObject() | Partial():
                 arguments, keywords = self.call_arguments(node)
                 return self.call_with(callee, arguments, keywords, node)

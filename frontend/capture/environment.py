@@ -24,6 +24,7 @@ from lmc.frontend.capture.values import (
     Undefined,
     Word,
 )
+from lmc.ir.calls import Constraint
 from lmc.ir.evaluate import FUNCTIONS
 from lmc.ir.expressions import (
     Control,
@@ -114,6 +115,8 @@ class Environment(IndexedStates):
             if is_guarded:
                 self.module.guard(self.frame, name, obj)
             return self._data(obj, name, node)
+        if isinstance(obj, Constraint):
+            self.module.guard(self.frame, name, obj)
         return HostObject(obj, name)
 
     def _live_pieces(self, obj: Expression, node: ast.AST) -> Pieces:

@@ -54,6 +54,24 @@ class Frame:
             return "global", self.function.__globals__[name]
         return "builtin", getattr(builtins, name, MISSING)
 
+    def live_at(self, path: str) -> Any:
+        """Return the live object that `name.part["key"]` leads to now, MISSING for none."""
+        try:
+            return self._reached(ast.parse(path, mode="eval").body)
+        except (SyntaxError, ValueError, TypeError, LookupError):
+            return MISSING
+
+    def _reached(self, node: ast.expr) -> Any:
+        match node:
+            case ast.Name(id=name):
+                return self.live(name)[1]
+            case ast.Attribute(value=inner, attr=attribute):
+                return getattr(self._reached(inner), attribute, MISSING)
+            case ast.Subscript(value=inner, slice=key):
+                return self._reached(inner)[ast.literal_eval(key)]
+            case _:
+                return MISSING
+
 
 @lru_cache(maxsize=1024)
 def local_names(node: FunctionNode) -> tuple[frozenset[str], frozenset[str]]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from lmc.errors import CaptureError
 from lmc.frontend.capture.emitter import kind_of
-from lmc.frontend.capture.frame import MISSING, Frame, first_yield, is_generator, local_names
+from lmc.frontend.capture.frame import Frame, first_yield, is_generator, local_names
 from lmc.frontend.capture.host_calls import module_name
 from lmc.frontend.capture.inspection import FunctionFacts, code_digest, digest_of
 from lmc.frontend.capture.parameters import parameters_of
@@ -20,6 +20,7 @@ from lmc.frontend.capture.source import FunctionNode, Source, find_function
 from lmc.frontend.capture.tries import Tries
 from lmc.frontend.capture.unread import drop_unread
 from lmc.frontend.capture.values import Cell, Element, Plain, Ref, has_states
+from lmc.ir.calls import Constraint
 from lmc.ir.core import Block, Function, Module, Op, Param, Value
 from lmc.ir.expressions import Gen, Select
 from lmc.ir.location import Instruction, Location, span_of
@@ -53,6 +54,7 @@ class ModuleCapture:
         self.folder = folder
         self.left_out = left_out
         self.host: dict[str, Callable[..., Any]] = {}
+        self.limits: dict[Constraint, Constraint] = {}
         self._names: dict[FunctionType, str] = {}
         self._refused: dict[FunctionType, CaptureError] = {}
         self._guards: dict[str, str] = {}
@@ -192,10 +194,7 @@ class ModuleCapture:
             key = f"{module_name(function)}.{function.__qualname__}.<closure>.{name}"
 
         def digest() -> str:
-            found = frame.live(name.partition(".")[0])[1]
-            for attribute in name.split(".")[1:]:
-                found = getattr(found, attribute, MISSING)
-            return digest_of(found)
+            return digest_of(frame.live_at(name))
 
         self._guards[key] = digest_of(value)
         self._watched[key] = digest

@@ -12,6 +12,7 @@ from lmc.errors import CaptureError
 from lmc.frontend.capture.environment import WORDS
 from lmc.frontend.capture.frame import MISSING, Frame, local_names
 from lmc.frontend.capture.source import FunctionNode, Source
+from lmc.ir.calls import Constraint
 from lmc.ir.evaluate import MUTATORS
 from lmc.ir.expressions import Expression
 from lmc.ir.types import is_attr
@@ -111,7 +112,7 @@ def _named(node: ast.Call, callee: FunctionType) -> list[tuple[str | None, ast.e
 def digest_of(value: Any) -> str:
     """Return a short digest of a constant."""
     text = json.dumps(value, sort_keys=True) if is_attr(value) else f"<{type(value).__name__}>"
-    if isinstance(value, Expression):
+    if isinstance(value, (Constraint, Expression)):
         text = repr(value)
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 

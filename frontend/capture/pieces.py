@@ -1,8 +1,6 @@
 """The language's own words: building what is appended to a state."""
 
 import ast
-import builtins
-import operator
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -10,14 +8,11 @@ from typing import Any, NoReturn
 
 from lmc.errors import CompileError, UsageError
 from lmc.frontend.capture.emitter import describe, is_state, kind_of
-from lmc.frontend.capture.expressions import Expressions
 from lmc.frontend.capture.frame import MISSING
-from lmc.frontend.capture.members import Given
+from lmc.frontend.capture.limits import Limits
 from lmc.frontend.capture.values import (
     Abstract,
-    Builtin,
     Element,
-    HostObject,
     Known,
     Packed,
     Piece,
@@ -61,7 +56,7 @@ POSITIONAL = {
 }
 
 
-class PieceBuilder(Expressions):
+class PieceBuilder(Limits):
     """Makes pieces of calls of the language's words."""
 
     def pieces(self, value: Abstract, node: ast.AST) -> Pieces:  # type: ignore[override]
@@ -106,12 +101,22 @@ class PieceBuilder(Expressions):
             return self._separate(given, node)
         if word in ("image", "video"):
             return self._media(word, given, node)
-        if word == "gen" and "choices" in given and "append" in given:
-            self._append_param(given, node)
-            given = {key: value for key, value in given.items() if key != "append"}
-        if word == "select" or "choices" in given:
+        if word == "gen":
+            is_limited = "constraint" in given
+            return self.limited(given, node) if is_limited else self.generation(given, node)
+        if word == "select":
             return self._select(word, given, node)
         return self._gen(word, given, node)
+
+    def generation(  # type: ignore[override]
+        self, given: dict[str, ast.expr], node: ast.Call
+    ) -> Pieces:
+        """Walk a call of `gen` with these parameters."""
+        if "choices" not in given:
+            return self._gen("gen", given, node)
+        if "append" in given:
+            self._append_param(given, node)
+        return self._select("gen", {k: v for k, v in given.items() if k != "append"}, node)
 
     def turn_of(self, role: str, inner: Abstract, node: ast.expr) -> Abstract:
         """Return a turn around what is one of several expressions."""
@@ -140,7 +145,7 @@ class PieceBuilder(Expressions):
         return {k: place for k, place in given.items() if self.locate(place) not in left_out}
 
     def _gen(self, word: str, given: dict[str, ast.expr], node: ast.Call) -> Pieces:
-        ignored = ("name", "choices_method", "append")
+        ignored = ("name", "choices_method", "append", "constraint")
         append = self._append_param(given, node) if "append" in given else False
         is_dtype = "dtype" in given
         if is_dtype:
@@ -324,7 +329,7 @@ class PieceBuilder(Expressions):
 
     def _type_param(self, node: ast.expr) -> Any:
         """Return the type of generated values that an expression of live objects names."""
-        kind = self._live_type(node)
+        kind = self.live_type(node)
         if kind is MISSING:
             self.fail(node, "gen's type is not known before the program runs",
                       "name a type of the module")  # fmt: skip
@@ -333,40 +338,11 @@ class PieceBuilder(Expressions):
         except UsageError as error:
             self._refuse(node, error.message, error.hint)
 
-    def _live_type(self, node: ast.expr) -> Any:
-        """Return the live object that a type expression stands for, else MISSING."""
-        match node:
-            case ast.Constant(value=value):
-                return value
-            case Given(value=HostObject(obj=obj)):
-                return obj
-            case Given(value=Builtin(name)):
-                return getattr(builtins, name, MISSING)
-            case ast.Name(id=name):
-                return MISSING if self.frame.owner(name) is not None else self.frame.live(name)[1]
-            case ast.Attribute(value=inner, attr=attribute):
-                return getattr(self._live_type(inner), attribute, MISSING)
-            case ast.Tuple(elts=items):
-                kinds = [self._live_type(item) for item in items]
-                return MISSING if any(kind is MISSING for kind in kinds) else tuple(kinds)
-            case ast.Subscript(value=outer, slice=inner):
-                kinds = [self._live_type(outer), self._live_type(inner)]
-                apply = operator.getitem
-            case ast.BinOp(left=left, op=ast.BitOr(), right=right):
-                kinds = [self._live_type(left), self._live_type(right)]
-                apply = operator.or_
-            case _:
-                return MISSING
-        try:
-            return MISSING if any(kind is MISSING for kind in kinds) else apply(*kinds)
-        except TypeError as error:
-            self._refuse(node, f"this is no type: {error}", None)
-
     def _model_schema(self, node: ast.expr) -> Any:
         """Return what `Model.model_json_schema()` gives for a class of the module."""
         if not isinstance(node, ast.Attribute) or node.attr != "model_json_schema":
             return MISSING
-        model = self._live_type(node.value)
+        model = self.live_type(node.value)
         return model.model_json_schema() if isinstance(model, type) else MISSING
 
 

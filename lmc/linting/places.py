@@ -11,7 +11,13 @@ from lmc.frontend.capture.source import Source
 from lmc.ir.location import Location
 from lmc.passes.lint import Focus
 
-SPELLINGS = {"type": ("type", "dtype", "json_schema"), "choices": ("choices",)}
+SPELLINGS = {
+    "type": ("type", "dtype", "json_schema"),
+    "regex": ("regex", "constraint"),
+    "json_schema": ("json_schema", "constraint"),
+    "grammar": ("grammar", "constraint"),
+    "choices": ("choices",),
+}
 """Arguments that one parameter of the IR may come from."""
 
 
