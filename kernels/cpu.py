@@ -1,44 +1,17 @@
 """The operators in C++ (see csrc), exact and fast on any processor with a compiler."""
 
-from dataclasses import dataclass
-
 import torch
 
 from lmc.errors import EngineError
 from lmc.kernels.arena import WeightArena
 from lmc.kernels.build import build_library
+from lmc.kernels.cpu_linear import GATE, UP, WHOLE, CpuLinear, Packing
 from lmc.kernels.interface import AttentionIndex, LinearPart, PackedLinear, RopeTable
 from lmc.kernels.library import KernelLibrary
 from lmc.kernels.threads import usable_cores
 
 HELD_ROWS = 16
-HELD_WEIGHTS = 4 << 20
-"""Calls on up to so many rows and weights take some 0.1 ms and keep the interpreter lock."""
-
-_WHOLE, _GATE, _UP = 0, 1, 2
-
-
-@dataclass(frozen=True, slots=True)
-class CpuLinear:
-    """A packed weight and its bias in the order of the packed outputs.
-
-    `weight_ptr` and `bias_ptr` are the addresses, kept because they are asked for often;
-    `is_small` says that a few rows take so little time that the interpreter lock is kept.
-    """
-
-    weight: torch.Tensor
-    bias: torch.Tensor | None
-    num_outputs: int
-    num_inputs: int
-    is_gated: bool
-    is_small: bool
-    weight_ptr: int
-    bias_ptr: int | None
-
-    @property
-    def nbytes(self) -> int:
-        """Memory that the packed weight takes, in bytes."""
-        return self.weight.nbytes
+"""Calls on up to so many rows and small weights take some 0.1 ms and keep the interpreter lock."""
 
 
 class CpuKernels:
@@ -74,37 +47,46 @@ class CpuKernels:
         self._free.lmc_set_num_threads(count)
         self.num_threads = count
 
-    def pack_linear(self, parts: list[LinearPart], dtype: torch.dtype) -> CpuLinear:
+    def pack_linear(
+        self, parts: list[LinearPart], dtype: torch.dtype, *, int8_activations: bool = False
+    ) -> CpuLinear:
         """Pack the outputs of several weights, one after another, as one layer."""
-        total = sum(part.weight.shape[0] for part in parts)
-        packing = _Packing(self.library, self._arena, (total, parts[0].weight.shape[1]), dtype)
+        packing = self._packing(parts, dtype, int8_activations)
         first = 0
         for part in parts:
-            packing.add(part, first, _WHOLE)
+            packing.add(part, first, WHOLE)
             first += part.weight.shape[0]
         return packing.finish(is_gated=False)
 
-    def pack_gated(self, gate: LinearPart, up: LinearPart, dtype: torch.dtype) -> CpuLinear:
+    def pack_gated(
+        self,
+        gate: LinearPart,
+        up: LinearPart,
+        dtype: torch.dtype,
+        *,
+        int8_activations: bool = False,
+    ) -> CpuLinear:
         """Pack the two halves of a gated MLP for `gated_linear`."""
-        packing = _Packing(
-            self.library, self._arena, (2 * gate.weight.shape[0], gate.weight.shape[1]), dtype
-        )
-        packing.add(gate, 0, _GATE)
-        packing.add(up, 0, _UP)
+        packing = self._packing([gate, up], dtype, int8_activations)
+        packing.add(gate, 0, GATE)
+        packing.add(up, 0, UP)
         return packing.finish(is_gated=True)
+
+    def _packing(
+        self, parts: list[LinearPart], dtype: torch.dtype, int8_activations: bool
+    ) -> Packing:
+        return Packing(self.library, self._arena, parts, dtype, int8_activations=int8_activations)
 
     def embed(self, table: PackedLinear, token_ids: torch.Tensor, out: torch.Tensor) -> None:
         """Write rows `token_ids` of a packed table to `out`, float32."""
         layer = _own(table)
-        num_wrong = self._held.lmc_embed(
-            layer.weight_ptr,
-            layer.num_outputs,
-            layer.num_inputs,
-            token_ids.data_ptr(),
-            token_ids.shape[0],
-            out.data_ptr(),
-            layer.weight.dtype == torch.bfloat16,
-        )
+        shape = layer.weight_ptr, layer.num_outputs, layer.num_inputs
+        rows = token_ids.data_ptr(), token_ids.shape[0], out.data_ptr()
+        if layer.kind is None:
+            is_bf16 = layer.weight.dtype == torch.bfloat16
+            num_wrong = self._held.lmc_embed(*shape, *rows, is_bf16)
+        else:
+            num_wrong = self._held.lmc_quantized_embed(*shape, layer.kind, *rows)
         if num_wrong:
             raise EngineError(f"{num_wrong} token ids lie outside 0..{layer.num_outputs - 1}")
 
@@ -124,23 +106,19 @@ class CpuKernels:
         """Run a packed layer, gated or not."""
         num_rows, num_inputs = x.shape
         out_width = layer.num_outputs // 2 if layer.is_gated else layer.num_outputs
-        assert x.dtype == layer.weight.dtype
         assert num_inputs == layer.num_inputs
         assert out.shape == (num_rows, out_width), (out.shape, num_rows, out_width)
-        is_short = num_rows <= HELD_ROWS and layer.is_small
-        (self._held if is_short else self._free).lmc_linear(
-            x.data_ptr(),
-            layer.weight_ptr,
-            layer.bias_ptr,
-            out.data_ptr(),
-            num_rows,
-            layer.num_outputs,
-            num_inputs,
-            x.dtype == torch.bfloat16,
-            out.dtype == torch.float32,
-            accumulate,
-            layer.is_gated,
-        )
+        library = self._held if num_rows <= HELD_ROWS and layer.is_small else self._free
+        pointers = x.data_ptr(), layer.weight_ptr, layer.bias_ptr, out.data_ptr()
+        shape = num_rows, layer.num_outputs, num_inputs
+        is_bf16 = x.dtype == torch.bfloat16
+        flags = out.dtype == torch.float32, accumulate, layer.is_gated
+        if layer.kind is None:
+            assert x.dtype == layer.weight.dtype
+            library.lmc_linear(*pointers, *shape, is_bf16, *flags)
+        else:
+            rounds = layer.int8_activations
+            library.lmc_quantized_linear(*pointers, *shape, layer.kind, is_bf16, rounds, *flags)
 
     def rms_norm(
         self, x: torch.Tensor, weight: torch.Tensor, eps: float, out: torch.Tensor
@@ -267,63 +245,6 @@ class CpuKernels:
             logits.data_ptr(), pointer, words, _pointer(scales), num_rows, width, out.data_ptr()
         )
         return out
-
-
-class _Packing:
-    """A packed weight that is being filled."""
-
-    def __init__(
-        self,
-        library: KernelLibrary,
-        arena: WeightArena,
-        shape: tuple[int, int],
-        dtype: torch.dtype,
-    ) -> None:
-        num_outputs, num_inputs = shape
-        self._library = library.free
-        self._is_bf16 = dtype == torch.bfloat16
-        self._shape = shape
-        size = self._library.lmc_packed_size(num_outputs, num_inputs, self._is_bf16)
-        self._weight = arena.zeros(size, dtype)
-        self._bias = torch.zeros(-(-num_outputs // 32) * 32, dtype=torch.float32)
-        self._has_bias = False
-
-    def add(self, part: LinearPart, first: int, kind: int) -> None:
-        """Pack the rows of a part behind `first` other rows of its kind."""
-        num_rows, num_inputs = part.weight.shape
-        assert num_inputs == self._shape[1], (part.weight.shape, self._shape)
-        weight = part.weight
-        if weight.dtype not in (torch.float32, torch.bfloat16):
-            weight = weight.float()
-        weight = weight.contiguous()
-        self._library.lmc_pack(
-            weight.data_ptr(),
-            weight.dtype == torch.bfloat16,
-            num_rows,
-            num_inputs,
-            first,
-            kind,
-            self._weight.data_ptr(),
-            self._is_bf16,
-        )
-        if part.bias is not None:
-            self._has_bias = True
-            places = [self._library.lmc_output_of(first + row, kind) for row in range(num_rows)]
-            self._bias[places] = part.bias.float()
-
-    def finish(self, *, is_gated: bool) -> CpuLinear:
-        """Return the packed layer."""
-        bias = self._bias if self._has_bias else None
-        return CpuLinear(
-            weight=self._weight,
-            bias=bias,
-            num_outputs=self._shape[0],
-            num_inputs=self._shape[1],
-            is_gated=is_gated,
-            is_small=self._weight.numel() <= HELD_WEIGHTS,
-            weight_ptr=self._weight.data_ptr(),
-            bias_ptr=_pointer(bias),
-        )
 
 
 def _own(layer: PackedLinear) -> CpuLinear:

@@ -13,6 +13,8 @@ from typing import Protocol
 
 import torch
 
+from lmc.kernels.quantized import Kind, QuantizedWeight
+
 
 class PackedLinear(Protocol):
     """A weight matrix in the layout of one implementation."""
@@ -37,8 +39,13 @@ class PackedLinear(Protocol):
 class LinearPart:
     """Some outputs of a linear layer: rows of weight [n, k], and their bias [n]."""
 
-    weight: torch.Tensor
+    weight: torch.Tensor | QuantizedWeight
     bias: torch.Tensor | None = None
+
+    @property
+    def kind(self) -> Kind | None:
+        """The kind of a quantized weight; None of a dense one."""
+        return self.weight.kind if isinstance(self.weight, QuantizedWeight) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +108,28 @@ class Kernels(Protocol):
         """Set how many threads the operators use; results do not depend on it."""
         ...
 
-    def pack_linear(self, parts: list[LinearPart], dtype: torch.dtype) -> PackedLinear:
-        """Pack the outputs of several weights, one after another, as one layer."""
+    def pack_linear(
+        self, parts: list[LinearPart], dtype: torch.dtype, *, int8_activations: bool = False
+    ) -> PackedLinear:
+        """Pack the outputs of several weights, one after another, as one layer.
+
+        Args:
+            parts: all dense, or all quantized in one kind; these are kept as they are.
+            dtype: of dense weights.
+            int8_activations: round what quantized weights are multiplied with to int8, each
+                row's groups of 32 on their own.
+        """
         ...
 
-    def pack_gated(self, gate: LinearPart, up: LinearPart, dtype: torch.dtype) -> PackedLinear:
-        """Pack the two halves of a gated MLP for `gated_linear`."""
+    def pack_gated(
+        self,
+        gate: LinearPart,
+        up: LinearPart,
+        dtype: torch.dtype,
+        *,
+        int8_activations: bool = False,
+    ) -> PackedLinear:
+        """Pack the two halves of a gated MLP for `gated_linear`; the rest as of pack_linear."""
         ...
 
     def embed(self, table: PackedLinear, token_ids: torch.Tensor, out: torch.Tensor) -> None:

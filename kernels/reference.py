@@ -11,14 +11,19 @@ import torch
 
 from lmc.errors import EngineError
 from lmc.kernels.interface import AttentionIndex, LinearPart, PackedLinear, RopeTable
+from lmc.kernels.quantized import QuantizedWeight, round_to_int8
 
 
 @dataclass(frozen=True, slots=True)
 class ReferenceLinear:
-    """A weight [n, k], rounded to the model's dtype and held in float32, and a bias or none."""
+    """A weight [n, k] held in float32, and a bias or none.
+
+    A dense weight is rounded to the model's dtype; a quantized one is not.
+    """
 
     weight: torch.Tensor
     bias: torch.Tensor | None
+    int8_activations: bool
 
     @property
     def num_outputs(self) -> int:
@@ -37,7 +42,8 @@ class ReferenceLinear:
 
     def apply(self, x: torch.Tensor) -> torch.Tensor:
         """Return x W^T + bias in float32."""
-        y = x.float() @ self.weight.T
+        rows = round_to_int8(x) if self.int8_activations else x.float()
+        y = rows @ self.weight.T
         return y if self.bias is None else y + self.bias
 
 
@@ -68,20 +74,30 @@ class ReferenceKernels:
         """Set torch's number of threads."""
         torch.set_num_threads(count)
 
-    def pack_linear(self, parts: list[LinearPart], dtype: torch.dtype) -> ReferenceLinear:
+    def pack_linear(
+        self, parts: list[LinearPart], dtype: torch.dtype, *, int8_activations: bool = False
+    ) -> ReferenceLinear:
         """Join the weights of several parts."""
-        weight = torch.cat([part.weight.to(dtype).float() for part in parts])
+        weight = torch.cat([_in_float(part, dtype) for part in parts])
+        rounds = int8_activations and parts[0].kind is not None
         if all(part.bias is None for part in parts):
-            return ReferenceLinear(weight, None)
+            return ReferenceLinear(weight, None, rounds)
         biases = [
             torch.zeros(part.weight.shape[0]) if part.bias is None else part.bias.float()
             for part in parts
         ]
-        return ReferenceLinear(weight, torch.cat(biases))
+        return ReferenceLinear(weight, torch.cat(biases), rounds)
 
-    def pack_gated(self, gate: LinearPart, up: LinearPart, dtype: torch.dtype) -> ReferenceLinear:
+    def pack_gated(
+        self,
+        gate: LinearPart,
+        up: LinearPart,
+        dtype: torch.dtype,
+        *,
+        int8_activations: bool = False,
+    ) -> ReferenceLinear:
         """Join gate and up, one behind the other."""
-        return self.pack_linear([gate, up], dtype)
+        return self.pack_linear([gate, up], dtype, int8_activations=int8_activations)
 
     def embed(self, table: PackedLinear, token_ids: torch.Tensor, out: torch.Tensor) -> None:
         """Write rows `token_ids` of a table to `out`."""
@@ -182,6 +198,13 @@ class ReferenceKernels:
         scaled = _scaled(logits, scales)
         total = torch.logsumexp(_masked(scaled, bitmask).double(), dim=-1, keepdim=True)
         return _masked((scaled.double() - total).float(), bitmask)
+
+
+def _in_float(part: LinearPart, dtype: torch.dtype) -> torch.Tensor:
+    """Return a part's weight in float32."""
+    if isinstance(part.weight, QuantizedWeight):
+        return part.weight.dequantize()
+    return part.weight.to(dtype).float()
 
 
 def _own(layer: PackedLinear) -> ReferenceLinear:
