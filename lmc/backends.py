@@ -3,6 +3,7 @@
 import atexit
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -13,8 +14,10 @@ from lmc.models_store import find_model
 
 Progress = Callable[[str, float], None]
 Dtype = Literal["bfloat16", "float32"]
+Weights = Literal["full", "stored", "int8", "int4"]
+Activations = Literal["full", "int8"]
 
-_open: dict[tuple[str, str], Any] = {}
+_open: dict[tuple[str, ...], Any] = {}
 _default: Backend | str | None = None
 
 
@@ -34,17 +37,22 @@ def open_backend(
     model: str | Path | None = None,
     *,
     dtype: Dtype = "bfloat16",
+    weights: Weights = "full",
+    activations: Activations = "full",
     progress: Progress | None = None,
     draft_model: str | Path | None = None,
     **engine_options: Any,
 ) -> Backend:
     """Open a model for running: a path, a hub id, None for the default, or "oracle".
 
-    An engine is opened once per model and dtype and kept until the process ends.
+    An engine is opened once per model, dtype and precision and kept until the process ends.
 
     Args:
         model: directory in Hugging Face format, GGUF file, or name; None takes SmolLM2-135M.
         dtype: "bfloat16" or "float32", the type of weights and KV.
+        weights: "full" in that type; "stored" quantized as a GGUF file has them; "int8" or "int4"
+            quantized when they are loaded.
+        activations: "full", or "int8": rounded before they are multiplied with quantized weights.
         progress: gets (what, share done from 0 to 1) while weights load.
         draft_model: a smaller model of the same tokenizer, which drafts tokens.
         engine_options: further options of lmc.runtime.engine.Engine, such as
@@ -53,7 +61,8 @@ def open_backend(
     Raises:
         ModelError: there is no such model, or its files cannot be read; or the draft model has
             another tokenizer.
-        UsageError: options of an engine for the oracle, or that the engine refuses.
+        UsageError: options of an engine for the oracle, or that the engine refuses; int8
+            activations for weights that are not quantized.
     """
     if model == "oracle":
         from lmc.runtime.oracle import Oracle
@@ -61,13 +70,17 @@ def open_backend(
         _expect_no_engine_options(engine_options, draft_model)
         return Oracle()
     path = find_model(None if model is None else str(model))
-    key = (str(path), dtype)
+    key = (str(path), dtype, weights, activations)
+    load = partial(
+        load_model, dtype=dtype, weights=weights, activations=activations, progress=progress
+    )
     if draft_model is not None:
         draft_path = find_model(str(draft_model))
         _check_same_tokens(path, draft_path)
-        engine_options["draft_model"] = load_model(draft_path, dtype=dtype, progress=progress).model
+        engine_options["draft_model"] = load(draft_path).model
     if engine_options or key not in _open:
-        engine = _open_engine(path, dtype, progress, engine_options)
+        engine: Any = load(path).open_engine(**engine_options)
+        atexit.register(engine.close)
         if engine_options:
             return engine
         _open[key] = engine
@@ -89,7 +102,12 @@ class LoadedModel:
 
 
 def load_model(
-    model: str | Path | None, *, dtype: Dtype = "bfloat16", progress: Progress | None = None
+    model: str | Path | None,
+    *,
+    dtype: Dtype = "bfloat16",
+    weights: Weights = "full",
+    activations: Activations = "full",
+    progress: Progress | None = None,
 ) -> LoadedModel:
     """Load a model's weights; arguments as of open_backend, but the oracle has none.
 
@@ -102,7 +120,10 @@ def load_model(
 
     path = find_model(None if model is None else str(model))
     target = cast(Target, load_target(path))
-    return LoadedModel(CausalModel.load(path, dtype=dtype, progress=progress), target)
+    loaded = CausalModel.load(
+        path, dtype, weights=weights, activations=activations, progress=progress
+    )
+    return LoadedModel(loaded, target)
 
 
 def _expect_no_engine_options(options: dict[str, Any], draft_model: object) -> None:
@@ -123,14 +144,6 @@ def _check_same_tokens(path: Path, draft_path: Path) -> None:
             f"the draft model {draft_path} has another tokenizer than the model",
             hint="take a smaller model of the same family",
         )
-
-
-def _open_engine(
-    path: Path, dtype: Dtype, progress: Progress | None, options: dict[str, Any]
-) -> Backend:
-    engine: Any = load_model(path, dtype=dtype, progress=progress).open_engine(**options)
-    atexit.register(engine.close)
-    return engine
 
 
 def set_default_backend(backend: Backend | str | None) -> None:

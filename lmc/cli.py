@@ -88,6 +88,14 @@ model_option = click.option(
     "--model", metavar="MODEL",
     help="Directory in Hugging Face format, GGUF file, hub id, or 'oracle'.",
 )  # fmt: skip
+weights_option = click.option(
+    "--weights", type=click.Choice(["full", "stored", "int8", "int4"]), default="full",
+    help="stored: quantized as the file has them; int8, int4: quantized at load.",
+)  # fmt: skip
+activations_option = click.option(
+    "--activations", type=click.Choice(["full", "int8"]), default="full",
+    help="int8: rounded where they meet quantized weights.",
+)  # fmt: skip
 passes_option = click.option(
     "--passes", metavar="PIPELINE", help='Passes to run, as "fold,dce"; "none" for none.'
 )
@@ -107,6 +115,8 @@ passes_option = click.option(
 @click.option("--with-kv", is_flag=True, help="Keep the KV of the constant prefixes in it.")
 @click.option("--dtype", type=click.Choice(["bfloat16", "float32"]),
               help="Type of that KV; bfloat16 by default.")  # fmt: skip
+@weights_option
+@activations_option
 def compile_command(program: str, **options: Any) -> None:
     """Compile PROGRAM to an artifact that runs without its source.
 
@@ -139,6 +149,8 @@ def compile_command(program: str, **options: Any) -> None:
 @click.option("--eager", is_flag=True, help="Run the Python body as it is, uncompiled.")
 @click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16",
               help="Type of weights and KV; bfloat16 by default.")  # fmt: skip
+@weights_option
+@activations_option
 @click.option("--profile", type=click.Path(path_type=Path), metavar="RUN.json",
               help="Write what calls and branches took, for compile and viz.")  # fmt: skip
 @click.option("--trace", type=click.Path(path_type=Path), metavar="TRACE.json",
@@ -262,6 +274,8 @@ def explain(
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of all sampling.")
 @click.option("--dtype", type=click.Choice(["bfloat16", "float32"]), default="bfloat16",
               help="Type of weights and KV; bfloat16 by default.")  # fmt: skip
+@weights_option
+@activations_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def bench(program: str, as_json: bool, **options: Any) -> None:
     """Run PROGRAM (prog.py, prog.py:name or an artifact) eager and compiled on one model.

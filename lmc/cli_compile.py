@@ -23,6 +23,8 @@ def compile_to_file(
     print_after: Any,
     with_kv: bool,
     dtype: str | None,
+    weights: str,
+    activations: str,
     profile: Path | None,
     emit: str | None,
 ) -> tuple[CompiledProgram, list[str]]:
@@ -32,8 +34,8 @@ def compile_to_file(
         UsageError: wrong options, no such file, program or model.
         CompileError: a program could not be compiled, or the file cannot be written.
     """
-    if dtype is not None and not with_kv:
-        raise UsageError("--dtype is that of the KV", hint="give --with-kv too, or leave it out")
+    if not with_kv:
+        _expect_defaults(dtype, weights, activations)
     path, module = _paths(source, output, emit)
     recorded = read_profile(profile) if profile is not None else None
     with Progress() as progress:
@@ -43,7 +45,10 @@ def compile_to_file(
         if with_kv:
             from lmc.backends import open_backend
 
-            backend = open_backend(model, dtype=dtype or "bfloat16", progress=progress)  # type: ignore[arg-type]
+            chosen: Any = {"weights": weights, "activations": activations}
+            if dtype is not None:
+                chosen["dtype"] = dtype
+            backend = open_backend(model, progress=progress, **chosen)
         with progress.running("computing the constant prefixes" if with_kv else f"writing {path}"):
             compiled.save(path, kv_backend=backend)
     told = describe_lines(compiled, path)
@@ -52,6 +57,23 @@ def compile_to_file(
     if module is not None:
         told.insert(-1, write_module(compiled, path, module))
     return compiled, [*compiled.profile_lines(), *told]
+
+
+def _expect_defaults(dtype: str | None, weights: str, activations: str) -> None:
+    """Refuse options that say how the KV is computed where there is none.
+
+    Raises:
+        UsageError: one of them is given.
+    """
+    for name, is_given in (
+        ("dtype", dtype is not None),
+        ("weights", weights != "full"),
+        ("activations", activations != "full"),
+    ):
+        if is_given:
+            raise UsageError(
+                f"--{name} is that of the KV", hint="give --with-kv too, or leave it out"
+            )
 
 
 def _paths(source: str, output: Path | None, emit: str | None) -> tuple[Path, Path | None]:

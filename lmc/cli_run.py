@@ -95,7 +95,8 @@ def _run(source: str, runner: Runner, batch: list[dict[str, Any]], options: dict
     warnings.showwarning = _shown_by(warnings.showwarning)
     with Progress() as progress:
         tiers = {} if options["kv_dir"] is None else {"disk_tier": options["kv_dir"]}
-        backend = open_backend(options["model"], dtype=options["dtype"], progress=progress, **tiers)
+        chosen = {name: options[name] for name in ("dtype", "weights", "activations")}
+        backend = open_backend(options["model"], progress=progress, **chosen, **tiers)
         defaults = {name: options[name] for name in ("temperature", "max_tokens")}
         seed = secrets.randbits(63) if options["seed"] is None else options["seed"]
         keywords: dict[str, Any] = {"backend": backend, "seed": seed, "defaults": defaults}

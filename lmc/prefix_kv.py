@@ -22,6 +22,7 @@ _WHAT = {
     "tokenizer": "another tokenizer",
     "template": "another chat template",
     "dtype": "another dtype",
+    "precision": "weights or activations of another precision",
     "kernels": "other kernels or another processor",
 }
 

@@ -47,6 +47,13 @@ WITH_BIASES = TINY | {
     "tie_word_embeddings": True,
     "rope_scaling": {"rope_type": "linear", "factor": 2.0},
 }
+IN_GROUPS = TINY | {
+    "hidden_size": 96,
+    "intermediate_size": 160,
+    "num_attention_heads": 4,
+    "head_dim": 32,
+}
+"""Sizes that quantized GGUF files can have."""
 WITH_LLAMA3_SCALING = TINY | {"rope_scaling": LLAMA3_SCALING}
 
 
@@ -59,9 +66,9 @@ def smollm_path() -> Path:
 
 
 @cache
-def smollm(dtype: str = "bfloat16") -> CausalModel:
+def smollm(dtype: str = "bfloat16", **precision: str) -> CausalModel:
     """Return the real model, loaded once."""
-    return CausalModel.load(smollm_path(), dtype)
+    return CausalModel.load(smollm_path(), dtype, **precision)
 
 
 @cache

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from lmc.arguments import argument_sets
-from lmc.backends import Dtype, load_model
+from lmc.backends import Activations, Dtype, Weights, load_model
 from lmc.benching.measure import Bench
 from lmc.benching.report import Report
 from lmc.benching.rows import rows_of
@@ -27,6 +27,8 @@ def bench_source(
     seed: int = 0,
     slots: int | None = None,
     dtype: Dtype = "bfloat16",
+    weights: Weights = "full",
+    activations: Activations = "full",
 ) -> Report:
     """Measure a program eager and compiled; with `ablate` also without each thing that helps.
 
@@ -40,6 +42,8 @@ def bench_source(
         seed: of all sampling.
         slots: tokens of KV memory; None for the engine's default.
         dtype: of weights and KV.
+        weights: how they are kept, as for open_backend.
+        activations: what quantized weights are multiplied with.
 
     Raises:
         UsageError: wrong arguments, or no such file, program or model.
@@ -60,7 +64,9 @@ def bench_source(
     else:
         compiled, program = compile_found(source, [found], model, None), found
     with Progress() as progress:
-        loaded = load_model(model, dtype=dtype, progress=progress)
+        loaded = load_model(
+            model, dtype=dtype, weights=weights, activations=activations, progress=progress
+        )
         fixed = {} if slots is None else {"num_slots": slots}
 
         def make_engine(options: Mapping[str, Any]) -> Any:

@@ -18,6 +18,7 @@ from lmc.runtime.models.loader import (
     describe_unknown,
     load_weights,
 )
+from lmc.runtime.models.precision import Activations, Precision, Weights
 from lmc.runtime.models.weights import open_weights
 
 Dtype = Literal["bfloat16", "float32"]
@@ -34,6 +35,7 @@ class CausalModel:
         kernels: the operators that it runs on; they say whether results are exact.
         dtype: of weights, cache and the activations that enter them.
         weights_fingerprint: hex digest over the files of the weights.
+        precision: how weights are kept, and what they are multiplied with.
         warnings: what the user should know: tensors without a meaning, slow kernels.
     """
 
@@ -45,11 +47,13 @@ class CausalModel:
         kernels: Kernels,
         dtype: torch.dtype,
         weights_fingerprint: str,
+        precision: Precision,
     ) -> None:
         self.config = config
         self.kernels = kernels
         self.dtype = dtype
         self.weights_fingerprint = weights_fingerprint
+        self.precision = precision
         self._weights = weights
         self._workspace = _Workspace.allocate(config, dtype, _LEAST_ROWS)
         unknown = weights.unknown_names
@@ -65,6 +69,8 @@ class CausalModel:
         path: str | os.PathLike[str],
         dtype: Dtype = "bfloat16",
         *,
+        weights: Weights = "full",
+        activations: Activations = "full",
         kernels: Kernels | None = None,
         progress: Progress | None = None,
     ) -> "CausalModel":
@@ -73,27 +79,30 @@ class CausalModel:
         Args:
             path: a directory in Hugging Face format, or a .gguf file.
             dtype: of weights, cache and the activations that enter them.
+            weights: how weights are kept; see lmc.runtime.models.precision.
+            activations: what quantized weights are multiplied with.
             kernels: the operators; the compiled ones by default.
             progress: called with what is being done and the share done, 0 to 1.
 
         Raises:
             ModelError: missing, damaged or unsupported.
-            UsageError: an unknown dtype.
+            UsageError: an unknown dtype or precision.
         """
         if dtype not in _DTYPES:
             raise UsageError(f"unknown dtype {dtype!r}", hint=f"one of {', '.join(_DTYPES)}")
+        precision = Precision(weights, activations)
         source = open_weights(path)
         if kernels is None:
             if progress is not None:
                 progress("preparing kernels", 0.0)
             kernels = default_kernels()
-        weights = load_weights(source, _DTYPES[dtype], kernels, progress)
         return cls(
             source.config,
-            weights,
+            load_weights(source, _DTYPES[dtype], kernels, progress, precision),
             kernels=kernels,
             dtype=_DTYPES[dtype],
             weights_fingerprint=source.fingerprint,
+            precision=precision,
         )
 
     @property
@@ -103,6 +112,7 @@ class CausalModel:
         return {
             "weights": self.weights_fingerprint,
             "dtype": str(self.dtype).removeprefix("torch."),
+            "precision": str(self.precision),
             "kernels": self.kernels.fingerprint,
             "shape": f"{shape.num_layers} x 2 x {shape.num_kv_heads} x {shape.head_dim}",
         }
@@ -116,6 +126,7 @@ class CausalModel:
             kernels=self.kernels,
             dtype=self.dtype,
             weights_fingerprint=self.weights_fingerprint,
+            precision=self.precision,
         )
 
     @property
@@ -131,6 +142,7 @@ class CausalModel:
             "kernels": self.kernels.fingerprint,
             "threads": str(self.kernels.num_threads),
             "dtype": str(self.dtype).removeprefix("torch."),
+            "precision": str(self.precision),
             "shape": repr(self.config),
         }
 

@@ -1,4 +1,4 @@
-"""Weights of a GGUF file, dequantized, under Hugging Face's names and in its row order."""
+"""Weights of a GGUF file, dequantized or as stored, named and ordered as Hugging Face does."""
 
 import re
 from math import gcd
@@ -10,6 +10,7 @@ import torch
 
 from lmc.errors import ModelError
 from lmc.gguf_file import GgufTensor, read_gguf
+from lmc.kernels.quantized import GGML_NUMBERS, QuantizedWeight
 from lmc.runtime.models.config import config_from_gguf
 from lmc.runtime.models.weights import fingerprint_files
 
@@ -17,6 +18,8 @@ ROPE_FACTORS = "rope_freqs.weight"
 MAX_JOINED_ROWS = 32
 """Rows of whole blocks that are dequantized as one: the library works on 16 rows at a time, which
 leaves most of the time to its bookkeeping where they are short."""
+
+_KINDS = {number: kind for kind, number in GGML_NUMBERS.items()}
 
 _TOP_NAMES = {
     "token_embd": "model.embed_tokens",
@@ -67,25 +70,47 @@ class GgufWeights:
 
     def tensor(self, name: str) -> torch.Tensor:
         """Return a tensor in float32."""
+        return torch.from_numpy(self._in_order(name, self._dequantize(self._find(name))))
+
+    def quantized(self, name: str) -> QuantizedWeight | None:
+        """Return a matrix as it is stored if it is quantized in a kind that kernels know."""
+        tensor = self._find(name)
+        kind = _KINDS.get(tensor.ggml_type)
+        if kind is None or len(tensor.shape) != 2:
+            return None
+        rows = self._raw(tensor).reshape(tensor.shape[0], -1)
+        own = np.array(self._in_order(name, rows))  # torch wants memory that it may write
+        return QuantizedWeight(kind, torch.from_numpy(own), tensor.shape[1])
+
+    def _find(self, name: str) -> GgufTensor:
+        """Return the description of a tensor."""
         if name not in self._tensors:
             raise ModelError(
                 f"{self._path} lacks the tensor {name!r}",
                 hint="the file may be of another architecture than it says",
             )
-        values = self._dequantize(self._tensors[name])
+        return self._tensors[name]
+
+    def _raw(self, tensor: GgufTensor) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        """Return a tensor's bytes."""
+        return self._data[tensor.offset : tensor.offset + tensor.n_bytes]
+
+    def _in_order(
+        self, name: str, rows: np.ndarray[Any, np.dtype[Any]]
+    ) -> np.ndarray[Any, np.dtype[Any]]:
+        """Bring the rows of a tensor into Hugging Face's order."""
         if ".q_proj." in name:
-            values = undo_rope_order(values, self.config.num_heads)
-        elif ".k_proj." in name:
-            values = undo_rope_order(values, self.config.num_kv_heads)
-        return torch.from_numpy(values)
+            return undo_rope_order(rows, self.config.num_heads)
+        if ".k_proj." in name:
+            return undo_rope_order(rows, self.config.num_kv_heads)
+        return rows
 
     def _dequantize(self, tensor: GgufTensor) -> np.ndarray[Any, np.dtype[np.float32]]:
         """Read a tensor of any storage type as float32."""
         from gguf.constants import GGMLQuantizationType
         from gguf.quants import dequantize
 
-        raw = self._data[tensor.offset : tensor.offset + tensor.n_bytes]
-        rows = raw.reshape(*tensor.shape[:-1], -1)
+        rows = self._raw(tensor).reshape(*tensor.shape[:-1], -1)
         kind = GGMLQuantizationType(tensor.ggml_type)
         if kind == GGMLQuantizationType.F32:
             return rows.view(np.float32).reshape(tensor.shape).copy()
@@ -119,8 +144,8 @@ def hf_name(name: str) -> str:
 
 
 def undo_rope_order(
-    values: np.ndarray[Any, np.dtype[np.float32]], num_heads: int
-) -> np.ndarray[Any, np.dtype[np.float32]]:
+    values: np.ndarray[Any, np.dtype[Any]], num_heads: int
+) -> np.ndarray[Any, np.dtype[Any]]:
     """Bring rows of q or k back into Hugging Face's order.
 
     llama.cpp rotates neighbouring rows (2i, 2i + 1) of a head, where Hugging Face rotates

@@ -3,12 +3,15 @@
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal, TypeVar
 
 import torch
 
 from lmc.errors import ModelError
 from lmc.kernels.interface import Kernels, LinearPart, PackedLinear, RopeTable
+from lmc.kernels.quantized import QuantizedWeight, quantize
 from lmc.runtime.models.config import ModelConfig
+from lmc.runtime.models.precision import Precision
 from lmc.runtime.models.rope import inverse_frequencies, rope_table
 from lmc.runtime.models.weights import WeightSource
 
@@ -16,6 +19,8 @@ Progress = Callable[[str, float], None]
 """Called with what is being done and the share done, 0 to 1."""
 
 MAX_LISTED = 5
+
+Tensor = TypeVar("Tensor", torch.Tensor, QuantizedWeight)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +48,18 @@ class DecoderWeights:
 
 
 def load_weights(
-    source: WeightSource, dtype: torch.dtype, kernels: Kernels, progress: Progress | None
+    source: WeightSource,
+    dtype: torch.dtype,
+    kernels: Kernels,
+    progress: Progress | None,
+    precision: Precision,
 ) -> DecoderWeights:
     """Pack all weights of a model.
 
     Raises:
         ModelError: a tensor is missing or has another shape than the config says.
     """
-    reader = _Reader(source, dtype, kernels)
+    reader = _Reader(source, dtype, kernels, precision)
     config = source.config
     layers: list[LayerWeights] = []
     num_steps = config.num_layers + 1
@@ -88,8 +97,12 @@ def describe_unknown(names: tuple[str, ...]) -> str:
 class _Reader:
     """Takes tensors from a source, checks their shapes and packs them."""
 
-    def __init__(self, source: WeightSource, dtype: torch.dtype, kernels: Kernels) -> None:
+    def __init__(
+        self, source: WeightSource, dtype: torch.dtype, kernels: Kernels, precision: Precision
+    ) -> None:
         self._source = source
+        self._precision = precision
+        self._int8_activations = precision.activations == "int8"
         self._config: ModelConfig = source.config
         self._dtype = dtype
         self._kernels = kernels
@@ -110,26 +123,48 @@ class _Reader:
         gate = self.part(f"{mlp}.gate_proj", intermediate, hidden, config.mlp_bias)
         up = self.part(f"{mlp}.up_proj", intermediate, hidden, config.mlp_bias)
         down = self.part(f"{mlp}.down_proj", hidden, intermediate, config.mlp_bias)
-        pack = self._kernels.pack_linear
         return LayerWeights(
             attention_norm=self.vector(f"{prefix}.input_layernorm.weight", hidden),
-            qkv=pack(parts, self._dtype),
-            output=pack([output], self._dtype),
+            qkv=self._pack(parts),
+            output=self._pack([output]),
             mlp_norm=self.vector(f"{prefix}.post_attention_layernorm.weight", hidden),
-            gate_up=self._kernels.pack_gated(gate, up, self._dtype),
-            down=pack([down], self._dtype),
+            gate_up=self._pack_gated(gate, up),
+            down=self._pack([down]),
         )
 
     def matrix(self, name: str, num_outputs: int, num_inputs: int) -> PackedLinear:
-        """Read and pack a weight without a bias."""
-        part = self.part(name, num_outputs, num_inputs, has_bias=False)
-        return self._kernels.pack_linear([part], self._dtype)
+        """Read and pack an embedding or a head; the least that these are rounded to is int8."""
+        weight = self._weight(f"{name}.weight", (num_outputs, num_inputs), least="Q8_0")
+        return self._pack([LinearPart(weight)])
 
     def part(self, name: str, num_outputs: int, num_inputs: int, has_bias: bool) -> LinearPart:
         """Read a weight [n, k] and its bias, if the model has biases there."""
-        weight = self._read(f"{name}.weight", (num_outputs, num_inputs))
+        weight = self._weight(f"{name}.weight", (num_outputs, num_inputs))
         bias = self.vector(f"{name}.bias", num_outputs) if has_bias else None
         return LinearPart(weight, bias)
+
+    def _weight(
+        self, name: str, shape: tuple[int, int], least: Literal["Q4_1", "Q8_0"] = "Q4_1"
+    ) -> torch.Tensor | QuantizedWeight:
+        """Read a weight as the precision wants it."""
+        weights = self._precision.weights
+        stored = self._source.quantized(name) if weights == "stored" else None
+        if stored is not None:
+            return self._checked(name, stored, shape)
+        weight = self._read(name, shape)
+        if weights in ("full", "stored"):
+            return weight
+        return quantize(weight, "Q8_0" if weights == "int8" else least)
+
+    def _pack(self, parts: list[LinearPart]) -> PackedLinear:
+        return self._kernels.pack_linear(
+            _of_one_kind(parts), self._dtype, int8_activations=self._int8_activations
+        )
+
+    def _pack_gated(self, gate: LinearPart, up: LinearPart) -> PackedLinear:
+        return self._kernels.pack_gated(
+            *_of_one_kind([gate, up]), self._dtype, int8_activations=self._int8_activations
+        )
 
     def vector(self, name: str, size: int) -> torch.Tensor:
         """Read a float32 vector, rounded to the model's dtype as a checkpoint would hold it."""
@@ -144,7 +179,10 @@ class _Reader:
 
     def _read(self, name: str, shape: tuple[int, ...]) -> torch.Tensor:
         """Read a tensor and check its shape."""
-        tensor = self._source.tensor(name)
+        return self._checked(name, self._source.tensor(name), shape)
+
+    def _checked(self, name: str, tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+        """Note that a tensor was read and check its shape."""
         self._used.add(name)
         if tuple(tensor.shape) != shape:
             raise ModelError(
@@ -152,6 +190,19 @@ class _Reader:
                 hint="config and weights do not belong together: download the model again",
             )
         return tensor
+
+
+def _of_one_kind(parts: list[LinearPart]) -> list[LinearPart]:
+    """Return parts that can be packed as one layer: dense ones where their kinds differ."""
+    if len({part.kind for part in parts}) == 1:
+        return parts
+    return [
+        LinearPart(
+            part.weight.dequantize() if isinstance(part.weight, QuantizedWeight) else part.weight,
+            part.bias,
+        )
+        for part in parts
+    ]
 
 
 def _natural_order(name: str) -> list[tuple[int, str]]:

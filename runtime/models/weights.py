@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 import torch
 
 from lmc.errors import ModelError
+from lmc.kernels.quantized import QuantizedWeight
 from lmc.runtime.models.config import ModelConfig, config_from_directory
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ class WeightSource(Protocol):
         Raises:
             ModelError: there is none of that name, or it cannot be read.
         """
+        ...
+
+    def quantized(self, name: str) -> QuantizedWeight | None:
+        """Return a matrix as it is stored if it is quantized in a kind that kernels know."""
         ...
 
 
@@ -108,6 +113,9 @@ class SafetensorsWeights:
                 hint="the directory may be incomplete: download it again",
             )
         return self._handle(self._files[name]).get_tensor(name)
+
+    def quantized(self, name: str) -> None:
+        """Return None: these files hold no quantized weights."""
 
     def _handle(self, path: Path) -> "safe_open":
         """Return the open, memory-mapped file."""

@@ -16,6 +16,9 @@ MIXED = [
 ]
 """Steps of a schedule: rows of our sequence, and rows of others in the same step."""
 
+QUANTIZED = [("int8", "full"), ("int8", "int8"), ("int4", "full"), ("int4", "int8")]
+"""Weights and activations."""
+
 
 def random_ids(model, count, seed):
     generator = torch.Generator().manual_seed(seed)
@@ -61,6 +64,21 @@ def check_all_ways(model, token_ids, chunks):
 def test_tiny_models_are_exact(tmp_path, config, dtype):
     model = CausalModel.load(write_model(tmp_path, config), dtype)
     check_all_ways(model, random_ids(model, 200, 0), dict.fromkeys((1, 3), (1, 7, 16, 64)))
+
+
+@pytest.mark.parametrize("precision", QUANTIZED, ids=str)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_quantized_tiny_models_are_exact(tmp_path, precision, dtype):
+    weights, activations = precision
+    path = write_model(tmp_path, WITH_BIASES)
+    model = CausalModel.load(path, dtype, weights=weights, activations=activations)
+    check_all_ways(model, random_ids(model, 200, 0), {1: (1, 16), 3: (7, 64)})
+
+
+@pytest.mark.model
+def test_the_real_model_is_exact_as_stored():
+    model = smollm(weights="stored", activations="int8")
+    check_all_ways(model, real_text_ids(100), {1: (16,), 3: (7,)})
 
 
 @pytest.mark.model

@@ -47,9 +47,10 @@ def model(tmp_path_factory):
     return target, paths
 
 
-def engine(model, number=0, dtype="float32", **options):
+def engine(model, number=0, dtype="float32", weights="full", **options):
     target, paths = model
-    return Engine(CausalModel.load(paths[number], dtype), target, num_slots=4096, **options)
+    loaded = CausalModel.load(paths[number], dtype, weights=weights)
+    return Engine(loaded, target, num_slots=4096, **options)
 
 
 @pytest.fixture(scope="module")
@@ -120,18 +121,23 @@ def test_kv_is_read_from_pages_of_any_size_and_put_into_any(model, artifact, tmp
 
 
 @pytest.mark.parametrize(
-    ("number", "dtype", "what"), [(1, "float32", "other weights"), (0, "bfloat16", "another dtype")]
+    ("other", "what"),
+    [
+        ({"number": 1}, "other weights"),
+        ({"dtype": "bfloat16"}, "another dtype"),
+        ({"weights": "int8"}, "weights or activations of another precision"),
+    ],
 )
-def test_kv_of_another_model_is_refused_and_computed(model, artifact, number, dtype, what):
+def test_kv_of_another_model_is_refused_and_computed(model, artifact, other, what):
     loaded = lmc.load(artifact)
-    with engine(model, number, dtype) as backend:
+    with engine(model, **other) as backend:
         with pytest.warns(PrefixKvWarning, match=f"was made for {what} than .* computed instead"):
             result = loaded.run(question="Why?", backend=backend, seed=5)
         assert result.usage.prologue_tokens > 300
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             loaded.run(question="Why not?", backend=backend, seed=5)  # told once
-    with engine(model, number, dtype) as backend:
+    with engine(model, **other) as backend:
         expected = ruled.run(question="Why?", backend=backend, seed=5)
     assert observed(result) == observed(expected)
 

@@ -137,6 +137,10 @@ def test_a_passed_check_is_kept_for_what_it_was_made_on(tiny_path, tmp_path, mon
     assert len(computed) == 2, "a damaged note is no proof"
     check_exactness(CausalModel.load(tiny_path, "float32"), tmp_path)
     assert len(computed) == 3, "another dtype is checked for itself"
+    for number, activations in enumerate(("full", "int8"), 4):
+        other = CausalModel.load(tiny_path, weights="int8", activations=activations)
+        assert check_exactness(other, tmp_path) == Exactness("checked")
+        assert len(computed) == number, "another precision too"
 
 
 def test_a_folder_that_cannot_be_written_is_no_failure(tiny_path, tmp_path):
