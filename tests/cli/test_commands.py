@@ -28,7 +28,8 @@ def test_help_names_every_command_and_option(lmc):
         assert lmc(name, "--help").code == lmc(name, "-h").code == 0
     assert "..." not in told.out.partition("Commands:")[2], "descriptions are not cut"
     options = ("--model", "--arg", "--args", "--stream", "--json", "--seed", "--temperature",
-               "--max-tokens", "--eager", "--dtype", "--passes")  # fmt: skip
+               "--max-tokens", "--eager", "--dtype", "--weights", "--activations",
+               "--passes")  # fmt: skip
     for option in options:
         assert f"{option} " in lmc("run", "--help").out
 

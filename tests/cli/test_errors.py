@@ -27,6 +27,8 @@ def fails(told, code, *words):
         (["run", "x.py", "--bogus"], ["no such option '--bogus'", "`lmc run --help`"]),
         (["run", "x.py", "--seed", "one"], ["'one' is not a valid integer"]),
         (["run", "x.py", "--dtype", "int4"], ["'bfloat16', 'float32'"]),
+        (["run", "x.py", "--weights", "int2"], ["'full', 'stored', 'int8', 'int4'"]),
+        (["compile", "x.py", "--weights", "int8"], ["--weights is that of the KV", "--with-kv"]),
         (["viz", "x.py", "--format", "png"], ["'dot', 'mermaid'"]),
         (["run", "none.py"], ["none.py does not exist", "hint: "]),
         (["compile", "none.py"], ["none.py does not exist"]),

@@ -121,6 +121,19 @@ def test_a_tiny_random_llama_in_every_schedule(fakes, tmp_path):
     check_matrix(fakes, make, calls, small_pool=120, budgets=(16, 512), batches=(7, 32))
 
 
+def test_a_quantized_random_llama_in_every_schedule(fakes, tmp_path):
+    path = write_model(tmp_path, TINY)
+    model = CausalModel.load(path, weights="int8", activations="int8")
+    vocab = fakes.FakeTokenizer().vocab_size
+    prompts = branching_prompts(12, vocab=vocab, longest=60, seed=2)
+    calls = mixed_calls(fakes, prompts, max_tokens=16)
+
+    def make(**options):
+        return fakes.make_engine(model, **options)
+
+    check_matrix(fakes, make, calls, small_pool=120, budgets=(16,), batches=(7,))
+
+
 @pytest.mark.model
 def test_the_real_model_in_every_schedule(fakes):
     from lmc.codegen.target import load_target

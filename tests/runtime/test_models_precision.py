@@ -5,6 +5,8 @@ import torch
 from gguf_support import tiny_gguf
 from model_support import IN_GROUPS, all_logits, write_model
 
+import lmc
+from lmc.backends import open_backend
 from lmc.errors import UsageError
 from lmc.kernels.reference import ReferenceKernels
 from lmc.runtime.models import CausalModel
@@ -90,3 +92,20 @@ def test_wrong_precisions_are_refused(tmp_path, options, message):
     with pytest.raises(UsageError, match=message) as caught:
         CausalModel.load(tmp_path, **options)
     assert caught.value.hint
+
+
+@lmc.function
+def capital(s):
+    s += "The capital of France is" + lmc.gen("city", max_tokens=4, temperature=0)
+
+
+@pytest.mark.model
+def test_an_engine_is_opened_for_each_precision():
+    precision = {"weights": "stored", "activations": "int8"}
+    backend = open_backend(**precision)
+    assert open_backend(**precision) is backend
+    result = capital.run(backend=backend)
+    assert "Paris" in result["city"]
+    assert result.exactness.state == "checked"
+    assert open_backend(weights="stored") is not backend
+    assert open_backend() is not backend
