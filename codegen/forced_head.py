@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from functools import lru_cache
 
-from lmc.errors import ConstraintError, UsageError
+from lmc.errors import ConstraintError, EngineError, UsageError
 from lmc.ir.calls import Constraint
 from lmc.ir.core import Op
 from lmc.ir.decode_params import check_params, constraint_from
+from lmc.ir.expressions import CONSTRAINTS
 from lmc.ir.target import Tokenizer
 
-LIMITS = ("regex", "json_schema", "type", "constraint_mode")
+LIMITS = (*CONSTRAINTS, "constraint_mode")
 """Decode parameters that decide what a generation begins with."""
 
 
@@ -43,12 +44,12 @@ def _head_of(op: Op, tokenizer: Tokenizer) -> tuple[int, ...]:
 def _head(limit: Constraint, tokenizer: Tokenizer) -> tuple[int, ...]:
     # These import numpy, which a program without constraints does without.
     from lmc.ir.forced_runs import ForcedRuns
-    from lmc.ir.languages import automaton_of
+    from lmc.ir.languages import steps_of
 
     try:
-        dfa = automaton_of(limit)
-    except ConstraintError:
+        steps = steps_of(limit)
+        if not steps.is_forced(steps.start):
+            return ()
+        return ForcedRuns(steps, tokenizer).after(steps.start, ())
+    except (ConstraintError, EngineError):
         return ()  # told when the call is due
-    if dfa is None or not dfa.is_forced(dfa.start):
-        return ()
-    return ForcedRuns(dfa, tokenizer).after(dfa.start, ())

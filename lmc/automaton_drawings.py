@@ -15,17 +15,15 @@ if TYPE_CHECKING:
 
 
 def drawings_by_place(module: Module) -> "dict[Place, Drawing]":
-    """Return the drawings of a module's constraints, those that are known and have an automaton."""
+    """Return the drawings of a module's constraints, those that are known."""
     found: dict[Place, Drawing] = {}
     for op, constraint in _constraints(module):
         if op.location is None:
             continue
         try:
-            drawn = drawing_of(constraint)
+            found[op.location.line, op.location.column] = drawing_of(constraint)
         except ConstraintError:
             continue  # lmc compile tells it; a page of the rest is still of use
-        if drawn is not None:
-            found[op.location.line, op.location.column] = drawn
     return found
 
 
@@ -33,7 +31,7 @@ def drawing_named(module: Module, name: str) -> "Drawing":
     """Return the drawing of the constraint of a generation, by the generation's name.
 
     Raises:
-        UsageError: there is no such generation, or no automaton to draw.
+        UsageError: there is no such generation.
         ConstraintError: the constraint is refused.
     """
     known = [(op.attributes.get("name"), constraint) for op, constraint in _constraints(module)]
@@ -44,28 +42,22 @@ def drawing_named(module: Module, name: str) -> "Drawing":
             f"there is no generation {name!r} with a constraint that is known before it runs",
             hint=f"there are: {names}",
         )
-    drawn = drawing_of(constraint)
-    if drawn is None:
-        raise UsageError(
-            f"the constraint of {name!r} nests, which no single automaton follows",
-            hint="draw a regex, or a JSON schema that does not hold itself",
-        )
-    return drawn
+    return drawing_of(constraint)
 
 
-def drawing_of(constraint: Constraint) -> "Drawing | None":
-    """Return the drawing of a constraint's automaton; None where there is none.
-
-    Grammars have none, and schemas that hold themselves.
+def drawing_of(constraint: Constraint) -> "Drawing":
+    """Return the drawing of a constraint: its automaton, or the network of what nests.
 
     Raises:
         ConstraintError: the constraint is refused.
     """
+    from lmc.ir.automata import ByteDfa
     from lmc.ir.automata.drawing import draw_automaton
-    from lmc.ir.languages import automaton_of
+    from lmc.ir.grammar.drawing import draw_network
+    from lmc.ir.languages import language_of
 
-    found = automaton_of(constraint)
-    return None if found is None else draw_automaton(found)
+    found = language_of(constraint)
+    return draw_automaton(found) if isinstance(found, ByteDfa) else draw_network(found)
 
 
 def _constraints(module: Module) -> Iterator[tuple[Op, Constraint]]:

@@ -172,9 +172,10 @@ class Constraint(Request):
     def to_dot(self) -> str:
         """Return a drawing of the automaton in Graphviz' DOT language; a large one's skeleton.
 
+        What nests is drawn rule by rule.
+
         Raises:
             ConstraintError: it is refused.
-            UsageError: it nests, and no single automaton follows it.
         """
         return self._drawing().to_dot()
 
@@ -185,10 +186,7 @@ class Constraint(Request):
     def _drawing(self) -> "Drawing":
         from lmc.automaton_drawings import drawing_of
 
-        found = drawing_of(self.request())
-        if found is None:
-            raise UsageError("what nests has no single automaton to draw")
-        return found
+        return drawing_of(self.request())
 
     def request(self) -> Request:
         """Return the constraint as calls carry it."""

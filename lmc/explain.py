@@ -290,7 +290,7 @@ def _hints(
 
 def _told(length: Length) -> str:
     if length.shortest is None:
-        return "refused, nested, or too costly to look at"
+        return "refused, or too costly to look at"
     longest = f"{length.text:,.0f}" if math.isfinite(length.text) else "any number of"
     return (
         f"{length.states:,} states, {length.forced:.0%} of them with one way on; "

@@ -21,7 +21,7 @@ class JumpForwardPass(Pass):
     Exact (level E): a `lm.gen` whose constraint is known gets `skeleton`, the forced texts,
     alternatives and free lengths (see `lmc.ir.skeleton`). It means nothing, and nothing that
     runs looks at it: the engine has the automaton. Not noted where the constraint is known at
-    run time only, is refused, or has an automaton of more than `max_states` states.
+    run time only, is refused, or has more than `max_states` states.
     """
 
     name: ClassVar[str] = "jump-forward"
@@ -76,19 +76,20 @@ def _fresh(skeleton: tuple[Attr, ...]) -> list[Attr]:
 @lru_cache(maxsize=256)
 def _skeleton(limit: Constraint, max_states: int) -> tuple[Attr, ...] | str:
     """Return the skeleton of a constraint, or why there is none."""
-    # Both import numpy, which reading a pipeline does without.
+    # These import numpy, which reading a pipeline does without.
+    from lmc.ir.automata import ByteDfa
     from lmc.ir.automata.skeleton import skeleton_of
-    from lmc.ir.languages import automaton_of
+    from lmc.ir.grammar import network_skeleton
+    from lmc.ir.languages import language_of
 
-    if limit.kind not in ("regex", "json_schema"):
-        return "the constraint is a grammar, which no single automaton follows"
     try:
-        dfa = automaton_of(limit)
+        language = language_of(limit)
     except ConstraintError as error:
         if "too complex" in error.message:
             return f"the automaton is over max_states={max_states}"
         return f"the constraint is refused: {error.message}"
-    if dfa is None:
-        return "the schema holds itself, which no single automaton follows"
-    found = skeleton_of(dfa, max_states=max_states)
+    if isinstance(language, ByteDfa):
+        found = skeleton_of(language, max_states=max_states)
+    else:
+        found = network_skeleton(language, max_states=max_states)
     return f"the automaton is over max_states={max_states}" if found is None else tuple(found)

@@ -79,13 +79,14 @@ def _value(kind: str, text: str) -> Const | None:
 
 def _words(pattern: str, limit: int) -> list[str] | None:
     """Return the texts that a pattern matches, if they are few."""
-    from lmc.ir.languages import automaton_of
+    from lmc.ir.automata import ByteDfa
+    from lmc.ir.languages import language_of
 
     try:
-        dfa = automaton_of(Constraint("regex", pattern))
+        dfa = language_of(Constraint("regex", pattern))
     except ConstraintError:
         return None  # told where the generation is compiled
-    if dfa is None or dfa.state_count > MAX_STATES:
+    if not isinstance(dfa, ByteDfa) or dfa.state_count > MAX_STATES:
         return None
     longest = dfa.longest_len()
     if longest is None or longest > MAX_BYTES:

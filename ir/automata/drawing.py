@@ -5,7 +5,7 @@ text passes, in order, with gates and holes between (`lmc.ir.automata.skeleton`)
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -42,6 +42,7 @@ class Drawing:
         states: number of states of the automaton.
         arrows: between the states drawn.
         is_skeleton: whether only the skeleton is drawn.
+        rules: the rules that others call, by name, with the states that they begin in.
     """
 
     ends: frozenset[int]
@@ -49,11 +50,13 @@ class Drawing:
     states: int
     arrows: tuple[Arrow, ...]
     is_skeleton: bool
+    rules: tuple[tuple[str, int], ...] = ()
 
     @property
     def title(self) -> str:
         """What is drawn, in words."""
-        return f"{'skeleton of ' if self.is_skeleton else ''}{self.states:,} states"
+        rules = f" in {len(self.rules) + 1} rules" if self.rules else ""
+        return f"{'skeleton of ' if self.is_skeleton else ''}{self.states:,} states{rules}"
 
     def to_dot(self) -> str:
         """Return the drawing in Graphviz' DOT language."""
@@ -68,6 +71,9 @@ class Drawing:
         for state in range(self.count):
             shape = " shape=doublecircle" if state in self.ends else ""
             lines.append(f'  s{state} [label="{state}"{shape}]')
+        for name, state in self.rules:
+            lines.append(f"  r{state} [label={quoted(name)} shape=plaintext]")
+            lines.append(f"  r{state} -> s{state}")
         lines += [
             f"  s{arrow.source} -> s{arrow.target} [label={quoted(arrow.label)}]"
             for arrow in self.arrows
@@ -80,6 +86,8 @@ class Drawing:
         for state in range(self.count):
             left, right = ("(((", ")))") if state in self.ends else ("((", "))")
             lines.append(f'  s{state}{left}"{state}"{right}')
+        for name, state in self.rules:
+            lines.append(f'  r{state}["{escaped(name)}"] --> s{state}')
         lines += [
             f'  s{arrow.source} -->|"{escaped(arrow.label)}"| s{arrow.target}'
             for arrow in self.arrows
@@ -95,11 +103,18 @@ class Drawing:
             "nodes": [
                 {"id": f"s{state}", "kind": kinds.get(state, "text"), "lines": [str(state)]}
                 for state in range(self.count)
+            ]
+            + [
+                {"id": f"r{state}", "kind": "param", "lines": [name]} for name, state in self.rules
             ],
             "edges": [
                 {"source": f"s{a.source}", "target": f"s{a.target}", "kind": "value",
                  "label": a.label}
                 for a in self.arrows
+            ]
+            + [
+                {"source": f"r{state}", "target": f"s{state}", "kind": "value", "label": ""}
+                for _, state in self.rules
             ],
         }  # fmt: skip
 
@@ -114,8 +129,13 @@ def _skeleton(dfa: ByteDfa) -> Drawing:
     parts: list[Any] = skeleton_of(dfa, max_states=MAX_WALKED) or [
         ["hole", dfa.shortest_len(), dfa.longest_len()]
     ]
+    return draw_skeleton(parts, dfa.state_count)
+
+
+def draw_skeleton(parts: list[Any], states: int) -> Drawing:
+    """Return the drawing of a skeleton of so many states."""
     arrows = tuple(Arrow(i, i + 1, _short(_told(part))) for i, part in enumerate(parts))
-    return Drawing(frozenset([len(parts)]), len(parts) + 1, dfa.state_count, arrows, True)
+    return Drawing(frozenset([len(parts)]), len(parts) + 1, states, arrows, True)
 
 
 def _told(part: list[Any]) -> str:
@@ -138,25 +158,45 @@ Step = tuple[str, bool]
 
 def _whole(dfa: ByteDfa, max_states: int) -> Drawing | None:
     """Return the drawing of all states, None where there are too many."""
-    ways: dict[int, dict[int, list[Step]]] = {}
-    pending = [dfa.start]
-    for state in pending:
-        ways[state] = {target: [step] for target, step in _characters(dfa, state)}
-        pending += [t for t in ways[state] if t not in ways and t not in pending]
-    _join_chains(dfa, ways)
+    ways = ways_of(dfa)
     if len(ways) > max_states:
         return None
-    number = {state: index for index, state in enumerate(ways)}
+    ends, arrows = drawn_ways(dfa, ways, 0)
+    return Drawing(ends, len(ways), dfa.state_count, arrows, False)
+
+
+Ways = dict[int, dict[int, list[Step]]]
+"""By state: what is read on the way to each next one."""
+
+
+def ways_of(dfa: ByteDfa, more: Callable[[int], list[tuple[int, Step]]] | None = None) -> Ways:
+    """Return the ways between states, chains of them as one; `more` gives ways beside bytes."""
+    ways: Ways = {}
+    pending = [dfa.start]
+    for state in pending:
+        found: dict[int, list[Step]] = {target: [step] for target, step in _characters(dfa, state)}
+        for target, (label, _) in [] if more is None else more(state):
+            known = [text for text, _ in found.get(target, ())]
+            found[target] = [("|".join([*known, label]), False)]
+        ways[state] = found
+        pending += [t for t in ways[state] if t not in ways and t not in pending]
+    _join_chains(dfa, ways)
+    return ways
+
+
+def drawn_ways(dfa: ByteDfa, ways: Ways, first: int) -> tuple[frozenset[int], tuple[Arrow, ...]]:
+    """Return ends and arrows of ways whose states are numbered from `first` on."""
+    number = {state: first + index for index, state in enumerate(ways)}
     arrows = [
         Arrow(number[state], number[target], _short(_label(steps)))
         for state, found in ways.items()
         for target, steps in found.items()
     ]
     ends = frozenset(number[state] for state in ways if dfa.is_accepting(state))
-    return Drawing(ends, len(ways), dfa.state_count, tuple(arrows), False)
+    return ends, tuple(arrows)
 
 
-def _join_chains(dfa: ByteDfa, ways: dict[int, dict[int, list[Step]]]) -> None:
+def _join_chains(dfa: ByteDfa, ways: Ways) -> None:
     """Take out states that one way leads to and one leads from."""
     before: dict[int, set[int]] = {state: set() for state in ways}
     for state, found in ways.items():

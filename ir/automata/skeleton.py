@@ -7,7 +7,7 @@ after the last one of these is where the text leaves it for the last time.
 Dominators by K. Cooper, T. Harvey and K. Kennedy, "A simple, fast dominance algorithm", 2001.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -25,7 +25,7 @@ MAX_GATE_BYTES = 64
 MAX_PARTS = 100
 
 
-class _Hole(NamedTuple):
+class Hole(NamedTuple):
     """So many bytes; `most` of None is no bound. `alternatives` are all texts, if few."""
 
     least: int
@@ -45,17 +45,22 @@ def skeleton_of(dfa: ByteDfa, *, max_states: int = MAX_STATES) -> list[Attr] | N
     if dfa.state_count > max_states:
         return None
     try:
-        parts = list(_joined(_Walk(dfa).parts()))
+        return written(Walk(dfa).parts())
     except TooLarge:
         return None
+
+
+def written(found: "Iterable[bytes | Hole]") -> list[Attr]:
+    """Return the skeleton that forced bytes and holes make."""
+    parts = list(_joined(found))
     if len(parts) > MAX_PARTS:
-        parts = [*parts[: MAX_PARTS - 1], _as_hole(parts[MAX_PARTS - 1 :])]
+        parts = [*parts[: MAX_PARTS - 1], as_hole(parts[MAX_PARTS - 1 :])]
         parts = list(_merged(parts))
     return [_attr(part) for part in parts]
 
 
 @dataclass(slots=True)
-class _Walk:
+class Walk:
     """The graph of an automaton: states, and one more that stands for the end."""
 
     dfa: ByteDfa
@@ -71,7 +76,7 @@ class _Walk:
             self.after.append([*nexts, self.end] if self.dfa.is_accepting(state) else nexts)
         self.after.append([])
 
-    def parts(self) -> Iterator[bytes | _Hole]:
+    def parts(self) -> Iterator[bytes | Hole]:
         """Yield forced bytes and holes, in the order of the text."""
         chain = self._chain()
         component = self._components()
@@ -79,36 +84,36 @@ class _Walk:
             follower = chain[index + 1]
             within = component[state] == component[follower]
             if not within and self._is_on_cycle(state, component):
-                yield from self._between(state, state, avoiding=None)
-            yield from self._between(state, follower, avoiding=None if within else state)
+                yield from self.between(state, state, avoiding=None)
+            yield from self.between(state, follower, avoiding=None if within else state)
 
-    def _between(self, start: int, target: int, avoiding: int | None) -> Iterator[bytes | _Hole]:
+    def between(self, start: int, target: int, avoiding: int | None) -> Iterator[bytes | Hole]:
         """Yield what the ways from one state to the first visit of another read.
 
         With `start` as the target: all ways that lead back to it. `avoiding` is a state that
         is not entered again.
         """
         if start != target:
-            byte = self._forced(start, target, avoiding)
+            byte = self.forced(start, target, avoiding)
             if byte is not None:
                 yield byte
                 return
-        region = self._region(start, target, avoiding)
+        region = self.region(start, target, avoiding)
         if start == target:
-            yield _Hole(0, None)
+            yield Hole(0, None)
             return
-        least, most = self._lengths(start, target, region)
-        alternatives = self._alternatives(start, target, region) if most is not None else ()
+        least, most = self.lengths(start, target, region)
+        alternatives = self.alternatives(start, target, region) if most is not None else ()
         # Alternatives are told whole: (false|true), not what they have in common at their ends.
-        last = b"" if alternatives else self._last(target, region)
+        last = b"" if alternatives else self.last(target, region)
         if last:
             least, most = least - 1, most if most is None else most - 1
         if most != 0:
-            yield _Hole(least, most, alternatives)
+            yield Hole(least, most, alternatives)
         if last:
             yield last
 
-    def _last(self, target: int, region: dict[int, list[int]]) -> bytes:
+    def last(self, target: int, region: dict[int, list[int]]) -> bytes:
         """Return the one byte that every way to a state ends in, b"" where several do."""
         found: set[int] = set()
         for state, nexts in region.items():
@@ -119,14 +124,14 @@ class _Walk:
                 found |= {each for each in allowed if self.dfa.step(state, bytes([each])) == target}
         return bytes(found) if len(found) == 1 else b""
 
-    def _forced(self, start: int, target: int, avoiding: int | None) -> bytes | None:
+    def forced(self, start: int, target: int, avoiding: int | None) -> bytes | None:
         """Return the one byte that leads from a state to the next, if nothing else does."""
         if target == self.end or self.dfa.is_accepting(start):
             return None
         allowed = self.dfa.allowed_bytes(start)
         if avoiding is not None:
             # Bytes that lead back are read by the cycle before.
-            region = self._region(start, target, avoiding)
+            region = self.region(start, target, avoiding)
             allowed = bytes(
                 byte
                 for byte in allowed
@@ -137,7 +142,7 @@ class _Walk:
             return allowed
         return None
 
-    def _region(self, start: int, target: int, avoiding: int | None) -> dict[int, list[int]]:
+    def region(self, start: int, target: int, avoiding: int | None) -> dict[int, list[int]]:
         """Return the states from which the way goes on to the target, with their followers."""
         ways: dict[int, list[int]] = {}
         pending = [start]
@@ -173,7 +178,7 @@ class _Walk:
             if state in reaching
         }
 
-    def _lengths(
+    def lengths(
         self, start: int, target: int, region: dict[int, list[int]]
     ) -> tuple[int, int | None]:
         """Return the fewest and the most bytes from a state to another; None: no bound."""
@@ -208,7 +213,7 @@ class _Walk:
         """Return the bytes of a way by its steps before the last; going to the end reads none."""
         return steps if target == self.end else steps + 1
 
-    def _alternatives(
+    def alternatives(
         self, start: int, target: int, region: dict[int, list[int]]
     ) -> tuple[bytes, ...]:
         """Return all texts between two states, if they are few and short."""
@@ -307,9 +312,9 @@ class _Walk:
 # Bytes to texts.
 
 
-def _joined(parts: Iterator[bytes | _Hole]) -> Iterator[str | _Hole]:
+def _joined(parts: Iterable[bytes | Hole]) -> Iterator[str | Hole]:
     """Join forced bytes to texts; what is no whole character becomes a part of a hole."""
-    found: list[str | _Hole] = []
+    found: list[str | Hole] = []
     run = b""
     for part in parts:
         if isinstance(part, bytes):
@@ -322,57 +327,59 @@ def _joined(parts: Iterator[bytes | _Hole]) -> Iterator[str | _Hole]:
     return _merged(found)
 
 
-def _texts(run: bytes) -> Iterator[str | _Hole]:
+def _texts(run: bytes) -> Iterator[str | Hole]:
     """Yield the whole characters of forced bytes, with holes for parts of characters."""
     start = next((i for i, byte in enumerate(run) if byte & 0xC0 != 0x80), len(run))
     text = run[start:].decode("utf-8", "ignore")
     left = len(run) - start - len(text.encode())
     if start:
-        yield _Hole(start, start)
+        yield Hole(start, start)
     if text:
         yield text
     if left:
-        yield _Hole(left, left)
+        yield Hole(left, left)
 
 
-def _merged(parts: list[str | _Hole]) -> Iterator[str | _Hole]:
+def _merged(parts: list[str | Hole]) -> Iterator[str | Hole]:
     """Make one hole of holes that follow each other, and of gates of no whole characters."""
-    held: list[_Hole] = []
+    held: list[Hole] = []
     for part in (*map(_plain, parts), ""):
-        if isinstance(part, _Hole) and not part.alternatives:
+        if isinstance(part, Hole) and not part.alternatives:
             held.append(part)
             continue
         if held:
-            yield _as_hole(held)
+            yield as_hole(held)
             held = []
         if part:
             yield part
 
 
-def _plain(part: str | _Hole) -> str | _Hole:
+def _plain(part: str | Hole) -> str | Hole:
     """Return a hole without its alternatives where these are no texts, or only one."""
     if isinstance(part, str) or not part.alternatives:
         return part
     try:
         texts = {text.decode() for text in part.alternatives}
     except UnicodeDecodeError:
-        return _Hole(part.least, part.most)
-    return part if len(texts) > 1 else _Hole(part.least, part.most)
+        return Hole(part.least, part.most)
+    return part if len(texts) > 1 else Hole(part.least, part.most)
 
 
-def _as_hole(parts: "list[str | _Hole] | list[_Hole]") -> _Hole:
+def as_hole(parts: "Sequence[str | bytes | Hole]") -> Hole:
+    """Return one hole for parts that follow each other."""
     least, most = 0, 0
     unbounded = False
     for part in parts:
-        if isinstance(part, str):
-            part = _Hole(len(part.encode()), len(part.encode()))
+        if not isinstance(part, Hole):
+            size = len(part.encode() if isinstance(part, str) else part)
+            part = Hole(size, size)
         least += part.least
         unbounded |= part.most is None
         most += part.most or 0
-    return _Hole(least, None if unbounded else most)
+    return Hole(least, None if unbounded else most)
 
 
-def _attr(part: str | _Hole) -> Attr:
+def _attr(part: str | Hole) -> Attr:
     if isinstance(part, str):
         return ["text", part]
     if part.alternatives:

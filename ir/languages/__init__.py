@@ -7,9 +7,9 @@ not import it.
 from lmc.ir.languages.compiling import Language, language_from_bytes, language_to_bytes
 from lmc.ir.languages.finding import (
     DEFAULT_SECONDS,
-    automaton_of,
     forget_languages,
     language_of,
+    steps_of,
 )
 from lmc.ir.languages.process import CompilationLost
 
@@ -17,9 +17,9 @@ __all__ = [
     "DEFAULT_SECONDS",
     "CompilationLost",
     "Language",
-    "automaton_of",
     "forget_languages",
     "language_from_bytes",
     "language_of",
     "language_to_bytes",
+    "steps_of",
 ]

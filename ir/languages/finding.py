@@ -12,6 +12,7 @@ from collections import OrderedDict
 from lmc.errors import ConstraintError
 from lmc.ir.automata import ByteDfa
 from lmc.ir.calls import Constraint
+from lmc.ir.grammar import Machine, MachineSteps
 from lmc.ir.languages.compiling import (
     Language,
     compile_small,
@@ -63,16 +64,10 @@ def language_of(constraint: Constraint, seconds: float = DEFAULT_SECONDS) -> Lan
     return found
 
 
-def automaton_of(constraint: Constraint, seconds: float = DEFAULT_SECONDS) -> ByteDfa | None:
-    """Return the automaton of a constraint; None for what nests and has none.
-
-    Args and errors are those of `language_of`. Grammars and tags are refused where they are
-    compiled, not here.
-    """
-    if constraint.kind not in ("regex", "json_schema"):
-        return None
+def steps_of(constraint: Constraint, seconds: float = DEFAULT_SECONDS) -> ByteDfa | MachineSteps:
+    """Return what follows the texts of a constraint byte by byte; args and errors as above."""
     found = language_of(constraint, seconds)
-    return found if isinstance(found, ByteDfa) else None
+    return found if isinstance(found, ByteDfa) else MachineSteps(Machine(found))
 
 
 def forget_languages() -> None:

@@ -17,7 +17,7 @@ from lmc.ir.core import Op
 from lmc.ir.decode_params import check_params, constraint_from
 from lmc.ir.interpreter_prompt import Prompt
 from lmc.ir.interpreter_states import root_state
-from lmc.ir.languages import automaton_of
+from lmc.ir.languages import steps_of
 from lmc.ir.target import Target
 
 TokenIds = tuple[int, ...]
@@ -89,5 +89,5 @@ def _beginnings(plan: Plan) -> Iterator[bytes]:
 
 @lru_cache(maxsize=256)
 def _forced_bytes(limit: Constraint) -> bytes:
-    dfa = automaton_of(limit)
-    return b"" if dfa is None else dfa.forced_bytes(dfa.start)
+    steps = steps_of(limit)
+    return steps.forced_bytes(steps.start)

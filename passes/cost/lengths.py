@@ -13,6 +13,7 @@ from lmc.passes.lint.languages import Languages
 
 if TYPE_CHECKING:
     from lmc.ir.automata import ByteDfa
+    from lmc.ir.grammar import Extent
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,8 @@ class Lengths:
             return Length(Interval(0, most))
         least = math.ceil(known.shortest / self._languages.longest_token())
         least = 0 if _may_stop(sampling) else min(least, most)
-        # No token is shorter than a byte.
-        tokens = Interval(least, min(most, known.longest))
+        # No token of text is shorter than a byte.
+        tokens = Interval(least, min(most, known.longest_tokens))
         return Length(
             tokens, known.longest, known.shortest, known.states, known.forced,
             constraint=request.constraint,
@@ -85,7 +86,9 @@ class Lengths:
     def _bounds_of(self, constraint: Constraint) -> "_Bounds | None":
         if constraint not in self._bounds:
             dfa = self._languages.automaton_or_none(constraint)
-            self._bounds[constraint] = None if dfa is None else _bounds_of(dfa)
+            extent = self._languages.extent(constraint)
+            found = _bounds_of(dfa) if dfa is not None else None
+            self._bounds[constraint] = _bounds_of_network(extent) if extent is not None else found
         return self._bounds[constraint]
 
 
@@ -95,6 +98,7 @@ class _Bounds:
 
     shortest: int
     longest: float
+    longest_tokens: float
     states: int
     forced: float
 
@@ -103,7 +107,14 @@ def _bounds_of(dfa: "ByteDfa") -> _Bounds:
     longest, states = dfa.longest_len(), range(len(dfa.table))
     one_way = sum(len(dfa.allowed_bytes(s)) == 1 and not dfa.is_accepting(s) for s in states)
     most = math.inf if longest is None else longest
-    return _Bounds(dfa.shortest_len(), most, len(states), one_way / len(states))
+    return _Bounds(dfa.shortest_len(), most, most, len(states), one_way / len(states))
+
+
+def _bounds_of_network(extent: "Extent") -> _Bounds:
+    return _Bounds(
+        extent.shortest, extent.longest, extent.longest_tokens, extent.network.state_count,
+        extent.forced_share,
+    )  # fmt: skip
 
 
 @lru_cache(maxsize=4)

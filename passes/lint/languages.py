@@ -4,6 +4,7 @@ All within a budget: a question that costs too much has no answer, and a rule wi
 answer is silent. Budgets count states and steps, so that the same program is told the same.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from lmc.ir.target import Tokenizer
 
 if TYPE_CHECKING:
     from lmc.ir.automata import ByteDfa
+    from lmc.ir.grammar import Extent
 
 MAX_STATES = 4000
 MAX_TOKEN_STATES = 400
@@ -30,7 +32,9 @@ class Languages:
     """Automata of constraints and facts of one tokenizer's tokens, each computed once."""
 
     tokenizer: Tokenizer
-    _automata: dict[Constraint, "ByteDfa | ConstraintError | None"] = field(default_factory=dict)
+    _found: dict[Constraint, "ByteDfa | Extent | ConstraintError | None"] = field(
+        default_factory=dict
+    )
     _least: dict[tuple[Constraint, int], int | None] = field(default_factory=dict)
     _matrix: Any = None
     _pieces: list[bytes] | None = None
@@ -42,17 +46,15 @@ class Languages:
         return constraint_from(params)
 
     def automaton(self, constraint: Constraint) -> "ByteDfa | None":
-        """Return the automaton of a constraint, None where it would cost too much.
+        """Return the automaton of a constraint; None for what nests, or would cost too much.
 
         Raises:
             ConstraintError: it is refused, or matches nothing.
         """
-        if constraint not in self._automata:
-            self._automata[constraint] = self._compile(constraint)
-        found = self._automata[constraint]
-        if isinstance(found, ConstraintError):
-            raise found
-        return found
+        from lmc.ir.automata import ByteDfa
+
+        found = self._looked_at(constraint)
+        return found if isinstance(found, ByteDfa) else None
 
     def automaton_or_none(self, constraint: Constraint) -> "ByteDfa | None":
         """Return the automaton of a constraint, None where there is none."""
@@ -61,24 +63,54 @@ class Languages:
         except ConstraintError:
             return None
 
-    def _compile(self, constraint: Constraint) -> "ByteDfa | ConstraintError | None":
-        from lmc.ir.languages import CompilationLost, automaton_of
+    def extent(self, constraint: Constraint) -> "Extent | None":
+        """Return the lengths of the texts of what nests; None for all else."""
+        from lmc.ir.grammar import Extent
 
         try:
-            found = automaton_of(constraint)
+            found = self._looked_at(constraint)
+        except ConstraintError:
+            return None
+        return found if isinstance(found, Extent) else None
+
+    def _looked_at(self, constraint: Constraint) -> "ByteDfa | Extent | None":
+        if constraint not in self._found:
+            self._found[constraint] = self._compile(constraint)
+        found = self._found[constraint]
+        if isinstance(found, ConstraintError):
+            raise found
+        return found
+
+    def _compile(self, constraint: Constraint) -> "ByteDfa | Extent | ConstraintError | None":
+        from lmc.ir.automata import ByteDfa
+        from lmc.ir.grammar import Extent
+        from lmc.ir.languages import CompilationLost, language_of
+
+        try:
+            found = language_of(constraint)
         except CompilationLost:
             return None
         except ConstraintError as error:
             return None if "too complex" in error.message else error
-        return None if found is None or found.state_count > MAX_STATES else found
+        if found.state_count > MAX_STATES:
+            return None
+        return found if isinstance(found, ByteDfa) else Extent(found)
+
+    def longest(self, constraint: Constraint) -> float | None:
+        """Return the most bytes of an allowed text, infinity for no bound; None: not known."""
+        dfa, extent = self.automaton_or_none(constraint), self.extent(constraint)
+        if dfa is None:
+            return None if extent is None else extent.longest
+        longest = dfa.longest_len()
+        return math.inf if longest is None else longest
 
     # Texts.
 
     def shortest(self, constraint: Constraint) -> bytes | None:
         """Return a shortest text that a constraint allows."""
-        dfa = self.automaton_or_none(constraint)
+        dfa, extent = self.automaton_or_none(constraint), self.extent(constraint)
         if dfa is None:
-            return None
+            return None if extent is None else extent.example()
         before: dict[int, tuple[int, int]] = {}
         pending = deque([dfa.start])
         seen = {dfa.start}
@@ -172,10 +204,12 @@ class Languages:
     def _find_least(self, constraint: Constraint, limit: int) -> int | None:
         dfa = self.automaton_or_none(constraint)
         shortest = self.shortest(constraint)
-        if dfa is None or shortest is None:
+        if shortest is None:
             return None
         if len(shortest) > limit * self.longest_token():
             return limit + 1
+        if dfa is None:
+            return None
         try:
             spelled = self.tokenizer.encode(shortest.decode())
         except UnicodeDecodeError:

@@ -204,13 +204,12 @@ def unreachable_minimum(context: Context) -> Iterator[Finding]:
         constraint = context.shared.languages.constraint(dict(params))
         if constraint is None or not isinstance(least, int) or _is_late(op, context):
             continue
-        dfa = context.shared.languages.automaton_or_none(constraint)
-        longest = dfa.longest_len() if dfa is not None else None
+        longest = context.shared.languages.longest(constraint)
         if longest is not None and longest < least:
             yield found(
                 IGNORED_PARAMETER, op.location,
                 f"min_tokens is {least}, but the longest text of {constraint_text(params)} has "
-                f"{longest} bytes, so it ends before",
+                f"{longest:.0f} bytes, so it ends before",
                 "leave min_tokens out: the constraint decides where the text ends",
                 focus=argument("min_tokens"),
             )  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from lmc.errors import ConstraintError, EngineError, TokenRefused
 from lmc.ir.automata import DEAD
 from lmc.ir.forced_runs import ForcedRuns
-from lmc.ir.grammar import Machine, Network, Reading
+from lmc.ir.grammar import Machine, MachineSteps, Network, Reading
 from lmc.ir.target import Tokenizer
 from lmc.runtime.constraint.matcher import Words, write_mask
 from lmc.runtime.constraint.regex import Mask
@@ -118,42 +118,15 @@ class GrammarConstraint:
         return after
 
 
-class _Steps:
-    """A machine as `ForcedRuns` asks for it: readings are its states."""
+class _Steps(MachineSteps):
+    """A machine as `ForcedRuns` asks for it, which states may be entered included."""
 
     def __init__(self, machine: Machine, walker: Walker) -> None:
-        self._machine = machine
+        super().__init__(machine)
         self._walker = walker
-
-    def is_forced(self, state: Reading) -> bool:
-        return not state.may_end and self._only(state) is not None
-
-    def forced_bytes(self, state: Reading) -> bytes:
-        made = bytearray()
-        while not state.may_end and (byte := self._only(state)) is not None:
-            made += byte
-            after = self._machine.read(state, byte)
-            assert after is not None, "the byte is allowed"
-            state = after
-        return bytes(made)
-
-    def step(self, state: Reading, data: bytes) -> Reading | int:
-        after = self._machine.read(state, data)
-        return DEAD if after is None else after
-
-    def is_accepting(self, state: Reading) -> bool:
-        return state.may_end
-
-    def allowed_bytes(self, state: Reading) -> bytes:
-        return self._machine.allowed_bytes(state)
 
     def __getitem__(self, state: Reading) -> bool:
         return state.may_end or self._walker.is_live(state)
-
-    def _only(self, state: Reading) -> bytes | None:
-        """Return the one byte that may come next, if no control token may."""
-        options = self._machine.allowed_bytes(state)
-        return None if len(options) != 1 or self._machine.allowed_controls(state) else options
 
 
 def _bit(token_id: int) -> np.int32:
