@@ -6,7 +6,7 @@
 - **Steps saved**: a pattern that is mostly a template, and real schemas under both layouts of
   JSON. For schemas the texts are their own valid instances: the tokens that are forced along
   the tokenizer's encoding. For the pattern the model writes, and what `lmc explain` predicts
-  stands beside.
+  stands beside; likewise for a schema that may hold itself.
 - **End to end**: structured extraction, 16 records of 8 fields under one pattern, in canonical
   ids and under the mask, each with and without jumps. Repeats are interleaved; the median counts.
 """
@@ -66,6 +66,27 @@ CHARACTER = layout(
 )
 """A character of a story: mostly template, with a few short free fields."""
 
+PERSON = {
+    "$defs": {
+        "person": {
+            "type": "object",
+            "properties": {
+                "first name": {"type": "string", "pattern": f"^{WORD}$"},
+                "years of age": {"type": "integer", "minimum": 10, "maximum": 99},
+                "kind of work": {"enum": ["teacher", "farmer", "doctor", "driver", "writer"]},
+                "is a member of the club": {"type": "boolean"},
+                "next of kin": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/person"}]},
+            },
+            "required": [
+                "first name", "years of age", "kind of work", "is a member of the club",
+                "next of kin",
+            ],
+        }
+    },
+    "$ref": "#/$defs/person",
+}  # fmt: skip
+"""A record that may stand inside itself: a network, not one automaton."""
+
 WAYS: dict[str, tuple[str, bool]] = {
     "canonical": ("canonical", True),
     "canonical, a token a step": ("canonical", False),
@@ -75,11 +96,10 @@ WAYS: dict[str, tuple[str, bool]] = {
 """Mode of the constraint, and whether the engine jumps."""
 
 
-def calls_of(target: Any, texts: list[str], pattern: str, mode: str) -> list[GenCall]:
+def calls_of(target: Any, texts: list[str], limit: Constraint, mode: str) -> list[GenCall]:
     """Return one extraction per text."""
     encode = target.tokenizer.encode
     params = SamplingParams(max_tokens=300, temperature=0.0, constraint_mode=mode)  # type: ignore[arg-type]
-    limit = Constraint("regex", pattern)
     return [GenCall(tuple(encode(text, first=True)), params, limit) for text in texts]
 
 
@@ -101,16 +121,15 @@ def saved(results: list[GenResult]) -> float:
     return 1 - sum(result.usage.decode_steps for result in results) / tokens
 
 
-def print_pattern(name: str, pattern: str, model: Any, target: Any, texts: list[str]) -> None:
-    """Print what the model's own texts under a pattern save, and what is predicted of them."""
-    constraint = ConstraintCache(target.tokenizer).get(Constraint("regex", pattern))
-    assert isinstance(constraint, RegexConstraint)
+def print_model(name: str, limit: Constraint, model: Any, target: Any, texts: list[str]) -> None:
+    """Print what the model's own texts under a constraint save, and what is predicted of them."""
+    constraint = ConstraintCache(target.tokenizer).get(limit)
     predicted = forecast(constraint, target.tokenizer).forced
     cells = []
     for way in ("canonical", "masked, drafts"):
         mode, jumps = WAYS[way]
         with Engine(model, target, jumps=jumps) as engine:
-            results = answer(engine, calls_of(target, texts, pattern, mode))
+            results = answer(engine, calls_of(target, texts, limit, mode))
         cells.append(f"{way} {saved(results):.1%} of the steps saved")
         if way == "canonical":
             whole = [r.usage for r in results if r.complete]
@@ -167,7 +186,7 @@ def print_times(
     try:
         for number in range(repeats + 1):
             for way, engine in engines.items():
-                calls = calls_of(target, texts, RECORD, WAYS[way][0])
+                calls = calls_of(target, texts, Constraint("regex", RECORD), WAYS[way][0])
                 engine.flush_cache()
                 begun = clock()
                 results[way] = answer(engine, calls)
@@ -216,8 +235,12 @@ def main() -> None:
     if "schemas" in parts:
         print_schemas(options.data, target, options.schemas)
     if "patterns" in parts:
-        print_pattern("template of a character", CHARACTER, model, target, texts[:4])
-        print_pattern("record of 8 fields", RECORD, model, target, texts[:4])
+        for name, limit in (
+            ("template of a character", Constraint("regex", CHARACTER)),
+            ("record of 8 fields", Constraint("regex", RECORD)),
+            ("record that may nest", Constraint("json_schema", json.dumps(PERSON))),
+        ):
+            print_model(name, limit, model, target, texts[:4])
     if "times" in parts:
         print_times(
             model,

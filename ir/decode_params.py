@@ -53,7 +53,14 @@ def check_param(name: str, value: Any) -> Attr:
         return rule.read(value)
     except ValueError as error:
         allowed = str(error) or rule.allowed
-        raise UsageError(f"{name} must be {allowed}, not {value!r:.80}") from None
+        raise UsageError(f"{name} must be {allowed}, not {_shown(value)}") from None
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.80}"
+    except RecursionError:
+        return f"a {type(value).__name__} that is nested too deep"
 
 
 def check_params(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -297,7 +304,8 @@ def _schema(value: Any) -> Attr:
         else:
             schema, text = json.loads(value), _BLANKS.sub(r"\1", value)
     except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"a dict, or JSON text of one ({error})") from None
+        why = "nesting too deep" if isinstance(error, RecursionError) else error
+        raise ValueError(f"a dict, or JSON text of one ({why})") from None
     if isinstance(value, str) and isinstance(schema, list) and len(schema) == 2:
         schema, options = schema
         if not isinstance(options, dict) or not options or not _are_options(options):

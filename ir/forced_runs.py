@@ -26,6 +26,11 @@ Ids = tuple[int, ...]
 class Steps(Protocol):
     """A deterministic automaton; its states are numbers or other hashable things."""
 
+    @property
+    def start(self) -> Any:
+        """The state of the empty text."""
+        ...
+
     def is_forced(self, state: Any) -> bool:
         """Return whether one byte only may come next, and no end."""
         ...

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from lmc.errors import ConstraintError
 from lmc.ir.automata import ByteDfa
 from lmc.ir.calls import Constraint
+from lmc.ir.forced_runs import Steps
 from lmc.ir.grammar import Machine, MachineSteps
 from lmc.ir.languages.compiling import (
     Language,
@@ -64,7 +65,7 @@ def language_of(constraint: Constraint, seconds: float = DEFAULT_SECONDS) -> Lan
     return found
 
 
-def steps_of(constraint: Constraint, seconds: float = DEFAULT_SECONDS) -> ByteDfa | MachineSteps:
+def steps_of(constraint: Constraint, seconds: float = DEFAULT_SECONDS) -> Steps:
     """Return what follows the texts of a constraint byte by byte; args and errors as above."""
     found = language_of(constraint, seconds)
     return found if isinstance(found, ByteDfa) else MachineSteps(Machine(found))

@@ -220,3 +220,20 @@ def test_a_schema_given_as_text_keeps_its_digits_and_its_options():
     ):  # fmt: skip
         with pytest.raises(UsageError, match="json_schema must be"):
             check_param("json_schema", wrong)
+
+
+@lmc.function
+def run_time(s, schema):
+    s += lmc.gen("x", json_schema=schema)
+
+
+@pytest.mark.parametrize("mode", ["compiled", "eager"])
+def test_a_schema_of_a_run_that_nests_too_deep_is_refused_in_words(mode):
+    nested = {"type": "integer"}
+    for _ in range(5000):
+        nested = {"type": "array", "items": nested}
+    for schema in (nested, '{"items":' * 5000 + "{}" + "}" * 5000, '{"items":' * 150000):
+        with pytest.raises(LmcError, match="nesting too deep") as caught:
+            run_time.run(schema=schema, backend=lmc.Oracle(), mode=mode)
+        assert "recursion" not in str(caught.value)
+        assert len(str(caught.value)) < 1000
