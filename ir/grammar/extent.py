@@ -12,6 +12,9 @@ from lmc.ir.grammar.network import Network, strong_groups
 
 Numbers = NDArray[np.float64]
 
+MANY = 2.0**50
+"""Bytes from which on nothing is counted: shortest texts have so many, longest ones no bound."""
+
 
 @dataclass(frozen=True)
 class Extent:
@@ -36,6 +39,7 @@ class Extent:
             np.minimum.at(found, callers, found[network.starts[rules]] + found[afters])
             for state, _, after in network.controls:
                 found[state] = min(found[state], found[after])
+            found[(found > MANY) & (found < math.inf)] = MANY
             if np.array_equal(found, before):
                 return found
 
@@ -50,7 +54,7 @@ class Extent:
         return 0 if self.network.may_be_empty else int(self.least[self.network.starts[0]])
 
     def example(self) -> bytes:
-        """Return a shortest text."""
+        """Return a shortest text; it is as long as `shortest` says."""
         network, least = self.network, self.least
         made = bytearray()
         pending: list[int] = [] if network.may_be_empty else [int(network.starts[0])]
@@ -77,9 +81,10 @@ class Extent:
         for each, _, after in network.controls:
             if each == state and least[after] == least[state]:
                 return after, None
-        for each, rule, after in network.calls.tolist():
+        first, last = np.searchsorted(network.calls[:, 0], [state, state + 1])
+        for _, rule, after in network.calls[first:last].tolist():
             called = int(network.starts[rule])
-            if each == state and least[called] + least[after] == least[state]:
+            if least[called] + least[after] == least[state]:
                 return after, called
         raise ValueError(f"no way on from state {state}")
 
@@ -149,4 +154,6 @@ class Extent:
             for after, called, weight in ways[state]:
                 length = weight if called is None else longest[called]
                 longest[state] = max(longest[state], length + longest[after])
+            if longest[state] > MANY:
+                longest[state] = math.inf
         return np.array(longest)

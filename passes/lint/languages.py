@@ -23,6 +23,9 @@ MAX_STATES = 4000
 MAX_TOKEN_STATES = 400
 """States of an automaton from which every token of the vocabulary is tried."""
 
+MAX_EXAMPLE = 1000
+"""Bytes of a shortest text that is shown."""
+
 MAX_STEPS = 1_000_000
 """Steps of a search through pairs of states."""
 
@@ -110,7 +113,8 @@ class Languages:
         """Return a shortest text that a constraint allows."""
         dfa, extent = self.automaton_or_none(constraint), self.extent(constraint)
         if dfa is None:
-            return None if extent is None else extent.example()
+            is_short = extent is not None and extent.shortest <= MAX_EXAMPLE
+            return extent.example() if extent is not None and is_short else None
         before: dict[int, tuple[int, int]] = {}
         pending = deque([dfa.start])
         seen = {dfa.start}
@@ -202,14 +206,14 @@ class Languages:
         return self._least[key]
 
     def _find_least(self, constraint: Constraint, limit: int) -> int | None:
-        dfa = self.automaton_or_none(constraint)
+        dfa, extent = self.automaton_or_none(constraint), self.extent(constraint)
+        if extent is not None:
+            return limit + 1 if extent.shortest > limit * self.longest_token() else None
         shortest = self.shortest(constraint)
-        if shortest is None:
+        if dfa is None or shortest is None:
             return None
         if len(shortest) > limit * self.longest_token():
             return limit + 1
-        if dfa is None:
-            return None
         try:
             spelled = self.tokenizer.encode(shortest.decode())
         except UnicodeDecodeError:

@@ -195,6 +195,15 @@ def test_rules_that_double_stay_quick():
     assert network_skeleton(network) == [["hole", 2**40, None]]
 
 
+def test_lengths_beyond_counting_are_bounds():
+    rules = [f"r{n}: r{n + 1} r{n + 1}" for n in range(1200)]
+    network = compile_grammar("start: r0\n" + "\n".join([*rules, 'r1200: "ab" | "c"'])).network
+    extent = Extent(network)
+    assert (extent.shortest, extent.longest) == (2**50, math.inf)
+    ((kind, least, most),) = network_skeleton(network, max_states=8000)
+    assert (kind, least >= 2**50, most) == ("hole", True, None)
+
+
 def test_long_chains_and_many_calls():
     rules = [f'r{n}: "<" r{n + 1} ">"' for n in range(300)]
     network = compile_grammar("start: r0\n" + "\n".join([*rules, 'r300: "a" start | "b"'])).network

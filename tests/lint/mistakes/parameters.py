@@ -392,3 +392,31 @@ def two_in_one_call(s):
         top_p=2,  # LMC002 2
         temperature=-1,  # LMC002 -1
     )
+
+
+# Grammars and constraints as objects.
+
+
+@lmc.function
+def too_short_for_a_grammar(s):
+    rule = 'root ::= "[" root "]" | "c"{400}'
+    s += "Say:" + lmc.gen("said", grammar=rule, max_tokens=1)  # LMC303 1
+
+
+@lmc.function
+def wrong_grammar(s):
+    s += "Say:" + lmc.gen("said", grammar='root ::= "a" b', max_tokens=9)  # LMC304 'root
+
+
+EVEN = lmc.Constraint.regex("(?:[02468]{2})+")
+
+
+@lmc.function
+def too_short_for_a_constraint(s):
+    limit = lmc.Constraint.choices(["the end of the beginning", "the beginning of the end"])
+    s += "Say:" + lmc.gen("said", constraint=limit, max_tokens=2)  # LMC303 2
+
+
+@lmc.function
+def wrong_constraint(s):
+    s += "Say:" + lmc.gen("said", constraint=EVEN, max_tokens=9, stop=["x"])  # LMC301 "x"
