@@ -20,6 +20,7 @@ class CpuKernels:
     Args:
         arch: the compiler's `-march`; `native` for this machine.
         use_native_bf16: whether to use the processor's bf16 instructions where it has them.
+        use_amx: whether to use its tile registers where it has them and the system grants them.
 
     Raises:
         BuildError: the kernels could not be compiled.
@@ -28,11 +29,17 @@ class CpuKernels:
     is_exact = True
     warning = None
 
-    def __init__(self, *, arch: str = "native", use_native_bf16: bool = True) -> None:
-        defines = () if use_native_bf16 else ("LMC_NO_NATIVE_BF16",)
+    def __init__(
+        self, *, arch: str = "native", use_native_bf16: bool = True, use_amx: bool = True
+    ) -> None:
+        defines = [] if use_native_bf16 else ["LMC_NO_NATIVE_BF16"]
+        if not use_amx:
+            defines.append("LMC_NO_AMX")
         self.library = KernelLibrary(build_library(arch, defines))
         self._free, self._held = self.library.free, self.library.held
         bf16 = "avx512_bf16" if self._free.lmc_has_native_bf16() else "portable"
+        if self._free.lmc_uses_amx():
+            bf16 = "amx_bf16"
         self._arena = WeightArena()
         self.name = f"cpu ({bf16}, {self._free.lmc_lanes()} lanes)"
         self.set_num_threads(usable_cores())

@@ -11,6 +11,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     "lmc_set_num_threads": (None, [_INT]),
     "lmc_has_native_bf16": (_INT, []),
     "lmc_lanes": (_INT, []),
+    "lmc_uses_amx": (_INT, []),
     "lmc_packed_size": (_LONG, [_LONG, _LONG, _INT]),
     "lmc_output_of": (_LONG, [_LONG, _INT]),
     "lmc_pack": (None, [_PTR, _INT, _LONG, _LONG, _LONG, _INT, _PTR, _INT]),

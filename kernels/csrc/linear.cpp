@@ -2,10 +2,13 @@
 //
 // Packing cuts W [N, K] into blocks of 32 outputs. Inside a block the units of k follow each
 // other, and for each unit the 32 outputs, so a block is read front to back whatever the
-// number of rows. N is padded to a block and K to a unit, with zeros.
+// number of rows. N is padded to a block and K to a unit (or to the step of a tile register),
+// with zeros.
 #include <algorithm>
-#include <vector>
+#include <type_traits>
 
+#include "aligned.h"
+#include "amx.h"
 #include "multiply.h"
 #include "outputs.h"
 #include "parallel.h"
@@ -17,7 +20,18 @@ constexpr int64_t CACHED_BYTES = 256 * 1024;  // of x, to stay in the second-lev
 constexpr int64_t PIECE_BYTES = 64 * 1024;    // of weights, that a thread takes at a time
 constexpr int PREFETCH_BYTES = 3072;
 
-template <class Math> int64_t units_of(int64_t k) { return (k + Math::DEPTH - 1) / Math::DEPTH; }
+// Values of k that a packed row is padded to.
+template <class Math> constexpr int padded_to() {
+#if LMC_AMX
+    if (std::is_same_v<Math, NativeBf16>) return TILE_DEPTH;
+#endif
+    return Math::DEPTH;
+}
+
+template <class Math> int64_t units_of(int64_t k) {
+    constexpr int step = padded_to<Math>();
+    return (k + step - 1) / step * (step / Math::DEPTH);
+}
 
 // Position of output n, input k in packed weights, in elements.
 template <class Math> inline int64_t packed_index(int64_t n, int64_t k, int64_t num_units) {
@@ -65,19 +79,68 @@ void block_rows(const typename Math::Unit* x, const typename Math::Unit* panel,
     }
 }
 
+#if LMC_AMX
+constexpr int TILED_ROWS = 2 * TILE_ROWS;        // that are multiplied at a time
+constexpr int64_t TILED_BYTES = 768 * 1024;      // of x, to stay in the second-level cache
+constexpr int64_t MOST_BLOCKS = 8, PIECES = 8;   // of a piece where there are many rows
+
+// As `linear`, in tile registers; x is padded to their steps.
+void linear_in_tiles(const bf16* x, const bf16* packed, int64_t num_rows, int64_t num_units,
+                     const Output& out) {
+    const int64_t num_blocks = (out.n + BLOCK - 1) / BLOCK;
+    const int64_t row_bytes = num_units * 4, block_bytes = row_bytes * BLOCK;
+    const int64_t num_steps = num_units / (TILE_DEPTH / 2);
+    const bool is_few = num_rows <= TILED_ROWS;
+    const int64_t chunk = std::max<int64_t>(1, TILED_BYTES / row_bytes / TILED_ROWS) * TILED_ROWS;
+    const int64_t num_chunks = (num_rows + chunk - 1) / chunk;
+    const int64_t piece = is_few ? std::max<int64_t>(1, PIECE_BYTES / block_bytes)
+                                 : std::clamp<int64_t>(num_blocks / PIECES, 1, MOST_BLOCKS);
+    const int64_t num_pieces = (num_blocks + piece - 1) / piece;
+    parallel_for(num_chunks * num_pieces, [&](int64_t number) {
+        Tiles tiles;
+        alignas(64) float sums[TILED_ROWS * BLOCK];
+        const int64_t first = number / num_pieces * chunk;
+        const int64_t end = std::min(num_rows, first + chunk);
+        const int64_t first_block = number % num_pieces * piece;
+        const int64_t end_block = std::min(num_blocks, first_block + piece);
+        for (int64_t block = first_block; block < end_block; block++) {
+            const TileColumns columns{(const char*)packed + block * block_bytes, BLOCK * 4};
+            for (int64_t row = first; row < end; row += TILED_ROWS) {
+                const int count = (int)std::min<int64_t>(TILED_ROWS, end - row);
+                const TileRows rows{x + row * num_units * 2, row_bytes};
+                tiles.set_rows(std::min(count, TILE_ROWS), std::max(count - TILE_ROWS, 0));
+                if (count > TILE_ROWS)
+                    multiply_tiles<true>(rows, columns, num_steps, sums);
+                else
+                    multiply_tiles<false, false, PREFETCH_BYTES>(rows, columns, num_steps, sums);
+                for (int r = 0; r < count; r++) {
+                    Vec row_sums[VECS];
+                    for (int v = 0; v < VECS; v++) row_sums[v] = load(sums + r * BLOCK + v * LANES);
+                    finish_row(out, row + r, block, row_sums);
+                }
+            }
+        }
+    });
+}
+#endif
+
 template <class T>
 void linear(const T* x, const T* packed, int64_t num_rows, int64_t k, const Output& out) {
     using Math = typename MathOf<T>::type;
     using Unit = typename Math::Unit;
     const int64_t num_units = units_of<Math>(k);
     const int64_t num_blocks = (out.n + BLOCK - 1) / BLOCK;
-    std::vector<T> padded;  // only where k does not fill its last unit
-    if (k % Math::DEPTH) {
+    AlignedVector<T> padded;  // only where k does not fill its last step
+    if (k % padded_to<Math>()) {
         padded.assign(num_rows * num_units * Math::DEPTH, T(0));
         for (int64_t r = 0; r < num_rows; r++)
             std::copy_n(x + r * k, k, padded.data() + r * num_units * Math::DEPTH);
         x = padded.data();
     }
+#if LMC_AMX
+    if constexpr (std::is_same_v<T, bf16>)
+        if (use_amx()) return linear_in_tiles(x, packed, num_rows, num_units, out);
+#endif
     const int64_t row_bytes = num_units * (int64_t)sizeof(Unit);
     const int64_t chunk = std::max<int64_t>(MOST_ROWS, CACHED_BYTES / row_bytes);
     const int64_t num_chunks = (num_rows + chunk - 1) / chunk;
@@ -118,7 +181,7 @@ using namespace lmc;
 // Elements that a packed matrix takes.
 LMC_EXPORT int64_t lmc_packed_size(int64_t n, int64_t k, int is_bf16) {
     const int64_t num_blocks = (n + BLOCK - 1) / BLOCK;
-    const int64_t depth = is_bf16 ? Bf16Math::DEPTH : FloatMath::DEPTH;
+    const int64_t depth = is_bf16 ? padded_to<Bf16Math>() : padded_to<FloatMath>();
     return num_blocks * BLOCK * ((k + depth - 1) / depth * depth);
 }
 
