@@ -61,7 +61,7 @@ class Tiles {
 };
 
 // Rows in row-major order, and columns as units: pairs of k, for each of which the columns lie
-// side by side. Strides are in bytes.
+// side by side; sums in row-major order. Strides are in bytes.
 struct TileRows {
     const bf16* data;
     int64_t stride;
@@ -71,19 +71,25 @@ struct TileColumns {
     int64_t stride;
 };
 
-// sums[32][32] = 0 (or += with ADD) rows times columns. LOWER: whether there are more than 16
-// rows; AHEAD: bytes of columns to fetch ahead.
+struct TileSums {
+    float* data;
+    int64_t stride;
+};
+
+// sums[32][32] = (ADD: +=) rows times columns. LOWER: whether there are more than 16 rows; AHEAD:
+// bytes of columns to fetch ahead.
 template <bool LOWER, bool ADD = false, int AHEAD = 0>
 inline void multiply_tiles(const TileRows& rows, const TileColumns& columns, int64_t num_steps,
-                           float* sums) {
-    constexpr int64_t STRIDE = 2 * TILE_COLUMNS * sizeof(float);
+                           const TileSums& sums) {
+    char* upper = (char*)sums.data;
+    char* lower = upper + TILE_ROWS * sums.stride;
     asm volatile("" ::: "memory");  // what was written before lies in memory
     if constexpr (ADD) {
-        _tile_loadd(0, sums, STRIDE);
-        _tile_loadd(1, sums + TILE_COLUMNS, STRIDE);
+        _tile_loadd(0, upper, sums.stride);
+        _tile_loadd(1, upper + TILE_BYTES, sums.stride);
         if constexpr (LOWER) {
-            _tile_loadd(2, sums + TILE_ROWS * 2 * TILE_COLUMNS, STRIDE);
-            _tile_loadd(3, sums + TILE_ROWS * 2 * TILE_COLUMNS + TILE_COLUMNS, STRIDE);
+            _tile_loadd(2, lower, sums.stride);
+            _tile_loadd(3, lower + TILE_BYTES, sums.stride);
         }
     } else {
         _tile_zero(0);
@@ -114,11 +120,11 @@ inline void multiply_tiles(const TileRows& rows, const TileColumns& columns, int
         row += TILE_BYTES;
         column += TILE_ROWS * columns.stride;
     }
-    _tile_stored(0, sums, STRIDE);
-    _tile_stored(1, sums + TILE_COLUMNS, STRIDE);
+    _tile_stored(0, upper, sums.stride);
+    _tile_stored(1, upper + TILE_BYTES, sums.stride);
     if constexpr (LOWER) {
-        _tile_stored(2, sums + TILE_ROWS * 2 * TILE_COLUMNS, STRIDE);
-        _tile_stored(3, sums + TILE_ROWS * 2 * TILE_COLUMNS + TILE_COLUMNS, STRIDE);
+        _tile_stored(2, lower, sums.stride);
+        _tile_stored(3, lower + TILE_BYTES, sums.stride);
     }
     asm volatile("" ::: "memory");
 }

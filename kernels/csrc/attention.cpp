@@ -1,30 +1,27 @@
 // Paged attention for rows of many sequences at once, many new rows or one each.
 //
-// The result of a row is defined by tiles of 64 absolute positions: each tile gives a partial
-// (largest score, sum of weights, weighted sum of values), and partials are merged in ascending
-// order of tiles (the streaming softmax of FlashAttention, Dao et al. 2022). A tile's partial
-// depends on the row's query and the visible positions of the tile alone, so neither the rows
-// beside it, nor the cut of a prompt into chunks, nor the number of threads change a bit.
+// The result of a row is defined by tiles of 64 absolute positions and spans of 8 tiles. Within a
+// span the tiles are taken in ascending order into a running result (the streaming softmax of
+// FlashAttention, Dao et al. 2022); the results of the spans are merged in ascending order. What a
+// tile does to a row depends on the row's query and the visible positions alone, so neither the
+// rows beside it, nor the cut of a prompt into chunks, nor the number of threads change a bit.
 //
-// A unit of work is some rows of one sequence, one key-value head and a range of tiles. A long
-// sequence with few rows is cut into several units, whose partials are kept and merged after.
+// A unit of work is some rows of one sequence, one key-value head and a range of spans. Where
+// there are few units for the threads the spans of long ones are computed apart, and merged after.
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <limits>
 #include <vector>
 
-#include "aligned.h"
-#include "multiply.h"
+#include "attention_tile.h"
 #include "parallel.h"
-#include "tile.h"
 
 namespace lmc {
 
-constexpr int TILE_VECS = TILE / LANES;
-constexpr int QUERIES = 96;                // queries (rows times heads of a group) in a unit
-constexpr int SPLIT_TILES = 8;             // least tiles worth a unit of their own
-constexpr float LOWEST = -std::numeric_limits<float>::infinity();
+constexpr int SPAN_TILES = 8;
+constexpr int64_t MOST_QUERIES = 384;  // queries (rows times heads of a group) in a unit
+constexpr int64_t LEAST_ROWS = 16;     // of a prompt's units: below, tiles are gathered too often
+constexpr int UNITS_PER_THREAD = 4;    // wanted, so that no thread waits long for another
 
 struct Shape {
     int64_t num_heads, num_kv_heads, head_dim, num_slots;
@@ -44,133 +41,28 @@ struct Unit {
     const int32_t* table;      // slot of each position of the sequence
     const int32_t* positions;  // of the rows, ascending
     int64_t first_row;         // in the batch
-    int num_rows;
+    int64_t num_rows;
     int64_t kv_head;
-    int64_t first_tile, end_tile;
-    float* partials;           // where to keep each tile's partials; null: merge at once
-};
+    int64_t first_span, end_span;
+    float* results;            // where to keep the results of all spans; null: merge at once
 
-// Running result of the queries of a unit: acc[i][padded_dim], largest[i], total[i].
-struct State {
-    float* acc;
-    float* largest;
-    float* total;
-};
-
-// Memory of one thread, aligned so that a vector never crosses a cache line.
-template <class T> struct Scratch {
-    AlignedVector<T> queries, key_tile, value_tile, weights, zero_row;
-    AlignedVector<float> scores, partial, merged;
-
-    void reserve(int64_t padded_dim) {
-        queries.resize(QUERIES * padded_dim);
-        key_tile.resize(TILE * padded_dim);
-        value_tile.resize(TILE * padded_dim);
-        weights.resize(QUERIES * TILE);
-        zero_row.assign(padded_dim, T(0));
-        scores.resize(QUERIES * TILE);
-        partial.resize(QUERIES * (padded_dim + 2));
-        merged.resize(QUERIES * (padded_dim + 2));
+    int64_t num_positions() const { return positions[num_rows - 1] + 1; }
+    int64_t num_queries(const Shape& shape) const { return num_rows * shape.group(); }
+    State result(const Shape& shape, int64_t span) const {
+        const int64_t count = num_queries(shape), size = State::size(count, shape.padded_dim());
+        return State(results + span * size, count, shape.padded_dim());
+    }
+    // Queries before it do not see a position.
+    int64_t first_query(const Shape& shape, int64_t position) const {
+        return (std::lower_bound(positions, positions + num_rows, position) - positions) *
+               shape.group();
     }
 };
 
 template <class T> Scratch<T>& thread_scratch(const Shape& shape) {
     static thread_local Scratch<T> scratch;
-    scratch.reserve(shape.padded_dim());
+    scratch.reserve(shape.padded_dim(), std::max(MOST_QUERIES, shape.group()));
     return scratch;
-}
-
-inline State state_at(float* memory, int64_t num_queries, int64_t padded_dim) {
-    return {memory, memory + num_queries * padded_dim, memory + num_queries * (padded_dim + 1)};
-}
-
-// Adds the partial of the next tile to a running result.
-inline void merge(const State& state, const State& partial, int64_t i, int64_t padded_dim) {
-    const float largest = std::max(state.largest[i], partial.largest[i]);
-    const float keep = state.largest[i] == LOWEST ? 0.f : exp2(splat(state.largest[i] - largest))[0];
-    const float add = exp2(splat(partial.largest[i] - largest))[0];
-    state.largest[i] = largest;
-    state.total[i] = state.total[i] * keep + partial.total[i] * add;
-    float* acc = state.acc + i * padded_dim;
-    const float* more = partial.acc + i * padded_dim;
-    for (int64_t d = 0; d < padded_dim; d += LANES)
-        store(acc + d, fma(load(acc + d), splat(keep), load(more + d) * splat(add)));
-}
-
-// out[count][width] = a[count][num_units] times b[num_units][width], in floats.
-template <class Math, int VECS>
-void multiply_columns(const typename Math::Unit* a, int64_t a_stride,
-                      const typename Math::Unit* b, int64_t b_stride, int64_t num_units,
-                      int64_t count, float* out, int64_t out_stride) {
-    constexpr int MOST = max_rows(VECS);
-    for (int64_t first = 0; first < count; first += MOST)
-        visit<MOST>((int)std::min<int64_t>(MOST, count - first), [&]<int ROWS>() {
-            Vec sums[ROWS][VECS] = {};
-            multiply<Math, ROWS, VECS, 0>(a + first * a_stride, a_stride, b, b_stride, num_units,
-                                          sums);
-            for (int r = 0; r < ROWS; r++)
-                for (int v = 0; v < VECS; v++)
-                    store(out + (first + r) * out_stride + v * LANES, sums[r][v]);
-        });
-}
-
-template <class Math>
-void multiply_tile(const typename Math::Unit* a, int64_t a_stride, const typename Math::Unit* b,
-                   int64_t width, int64_t num_units, int64_t count, float* out) {
-    constexpr int WIDE = 4;  // vectors whose sums fit the registers beside a few rows
-    int64_t column = 0;
-    for (; column + WIDE * LANES <= width; column += WIDE * LANES)
-        multiply_columns<Math, WIDE>(a, a_stride, b + column, width, num_units, count,
-                                     out + column, width);
-    for (; column < width; column += LANES)
-        multiply_columns<Math, 1>(a, a_stride, b + column, width, num_units, count, out + column,
-                                  width);
-}
-
-// Turns the scores of one query into weights 2^(score - largest); positions from `num_visible`
-// on get weight zero. Returns the largest score and the sum of weights.
-template <class T>
-void softmax_tile(const float* scores, float scale, int num_visible, T* weights, float* largest,
-                  float* total) {
-    Vec x[TILE_VECS];
-    Vec most = splat(LOWEST);
-    for (int v = 0; v < TILE_VECS; v++) {
-        const IntVec visible = lane_numbers() < splat_int(num_visible - v * LANES);
-        x[v] = visible ? load(scores + v * LANES) * splat(scale) : splat(LOWEST);
-        most = vmax(most, x[v]);
-    }
-    *largest = max_lanes(most);
-    Vec sum = {};
-    for (int v = 0; v < TILE_VECS; v++) {
-        const IntVec visible = lane_numbers() < splat_int(num_visible - v * LANES);
-        x[v] = visible ? exp2(x[v] - splat(*largest)) : splat(0.f);
-        sum += x[v];
-        store(weights + v * LANES, x[v]);
-    }
-    *total = sum_lanes(sum);
-}
-
-// Computes the partials of one tile for queries [first, num_queries) of a unit.
-template <class T>
-void attend_tile(Scratch<T>& scratch, const Shape& shape, const Unit& unit, int64_t first,
-                 int64_t num_queries, int64_t tile, const State& partial) {
-    using Math = typename MathOf<T>::type;
-    using MathUnit = typename Math::Unit;
-    const int64_t padded = shape.padded_dim(), count = num_queries - first;
-    const int64_t query_units = padded / Math::DEPTH;
-    multiply_tile<Math>((const MathUnit*)scratch.queries.data() + first * query_units,
-                        query_units, (const MathUnit*)scratch.key_tile.data(), TILE, query_units,
-                        count, scratch.scores.data() + first * TILE);
-    for (int64_t i = first; i < num_queries; i++) {
-        const int64_t visible = unit.positions[i / shape.group()] + 1 - tile * TILE;
-        softmax_tile(scratch.scores.data() + i * TILE, shape.scale,
-                     (int)std::min<int64_t>(TILE, visible), scratch.weights.data() + i * TILE,
-                     partial.largest + i, partial.total + i);
-    }
-    constexpr int64_t weight_units = TILE / Math::DEPTH;
-    multiply_tile<Math>((const MathUnit*)scratch.weights.data() + first * weight_units,
-                        weight_units, (const MathUnit*)scratch.value_tile.data(), padded,
-                        weight_units, count, partial.acc + first * padded);
 }
 
 // Asks for the keys and values of a tile that comes next: its slots lie scattered in memory.
@@ -214,12 +106,13 @@ template <class T>
 void load_queries(Scratch<T>& scratch, const Shape& shape, const Tensors<T>& tensors,
                   const Unit& unit) {
     const int64_t group = shape.group(), padded = shape.padded_dim();
-    std::fill(scratch.queries.begin(), scratch.queries.end(), T(0));
-    for (int64_t i = 0; i < unit.num_rows * group; i++) {
+    for (int64_t i = 0; i < unit.num_queries(shape); i++) {
         const int64_t head = unit.kv_head * group + i % group;
         const int64_t row = unit.first_row + i / group;
+        T* query = scratch.queries.data() + i * padded;
         std::copy_n(tensors.q + (row * shape.num_heads + head) * shape.head_dim, shape.head_dim,
-                    scratch.queries.data() + i * padded);
+                    query);
+        std::fill(query + shape.head_dim, query + padded, T(0));
     }
 }
 
@@ -228,61 +121,74 @@ template <class T>
 void write_out(const Shape& shape, const Tensors<T>& tensors, const Unit& unit,
                const State& state) {
     const int64_t group = shape.group(), padded = shape.padded_dim();
-    for (int64_t i = 0; i < unit.num_rows * group; i++) {
+    const int64_t whole = shape.head_dim / LANES * LANES;
+    for (int64_t i = 0; i < unit.num_queries(shape); i++) {
         const int64_t head = unit.kv_head * group + i % group;
         const int64_t row = unit.first_row + i / group;
         T* out = tensors.out + (row * shape.num_heads + head) * shape.head_dim;
+        const float* acc = state.acc + i * padded;
         const float inverse = 1.f / state.total[i];
-        for (int64_t d = 0; d < shape.head_dim; d++)
-            out[d] = from_float<T>(state.acc[i * padded + d] * inverse);
+        for (int64_t d = 0; d < whole; d += LANES) store(out + d, load(acc + d) * splat(inverse));
+        for (int64_t d = whole; d < shape.head_dim; d++) out[d] = from_float<T>(acc[d] * inverse);
     }
 }
 
-inline void clear(const State& state, int64_t num_queries, int64_t padded_dim) {
-    std::fill_n(state.acc, num_queries * padded_dim, 0.f);
-    std::fill_n(state.largest, num_queries, LOWEST);
-    std::fill_n(state.total, num_queries, 0.f);
-}
-
-// Runs a unit; returns false when a slot is out of range.
-template <class T>
-bool run_unit(Scratch<T>& scratch, const Shape& shape, const Tensors<T>& tensors,
-              const Unit& unit) {
-    const int64_t padded = shape.padded_dim(), num_queries = unit.num_rows * shape.group();
-    const int64_t num_positions = unit.positions[unit.num_rows - 1] + 1;
-    const State merged = state_at(scratch.merged.data(), num_queries, padded);
-    load_queries(scratch, shape, tensors, unit);
-    clear(merged, num_queries, padded);
-    float* kept = unit.partials;
-    int64_t first = 0;  // queries before it do not see the tile
-    for (int64_t tile = unit.first_tile; tile < unit.end_tile; tile++) {
+// Computes the result of a span; returns false when a slot is out of range.
+template <class T, class Products>
+bool run_span(Scratch<T>& scratch, Products& products, const Shape& shape,
+              const Tensors<T>& tensors, const Unit& unit, int64_t span, const State& state) {
+    const int64_t padded = shape.padded_dim(), num_queries = unit.num_queries(shape);
+    const int64_t num_positions = unit.num_positions();
+    const int64_t end = std::min((num_positions + TILE - 1) / TILE, (span + 1) * SPAN_TILES);
+    state.clear(num_queries, padded);
+    for (int64_t tile = span * SPAN_TILES; tile < end; tile++) {
         if (!gather_tile(scratch, shape, tensors, unit, tile, num_positions)) return false;
-        if (tile + 1 < unit.end_tile)
-            prefetch_tile(shape, tensors, unit, tile + 1, num_positions);
-        while (unit.positions[first / shape.group()] < tile * TILE) first += shape.group();
-        const State partial = state_at(kept ? kept : scratch.partial.data(), num_queries, padded);
-        attend_tile(scratch, shape, unit, first, num_queries, tile, partial);
-        if (kept)
-            kept += num_queries * (padded + 2);
-        else
-            for (int64_t i = first; i < num_queries; i++) merge(merged, partial, i, padded);
+        if (tile + 1 < end) prefetch_tile(shape, tensors, unit, tile + 1, num_positions);
+        const auto visible_of = [&](int64_t i) {
+            return (int)std::min<int64_t>(TILE,
+                                          unit.positions[i / shape.group()] + 1 - tile * TILE);
+        };
+        attend_tile(scratch, products, padded, shape.scale, unit.first_query(shape, tile * TILE),
+                    num_queries, visible_of, state);
     }
-    if (!unit.partials) write_out(shape, tensors, unit, merged);
     return true;
 }
 
-// Merges the kept partials of a one-row unit in order, and writes the row.
-template <class T>
-void finish_split(Scratch<T>& scratch, const Shape& shape, const Tensors<T>& tensors,
-                  const Unit& unit) {
-    const int64_t padded = shape.padded_dim(), num_queries = unit.num_rows * shape.group();
-    const State merged = state_at(scratch.merged.data(), num_queries, padded);
-    clear(merged, num_queries, padded);
-    for (int64_t tile = 0; tile < unit.end_tile; tile++) {
-        const State partial = state_at(unit.partials + tile * num_queries * (padded + 2),
-                                       num_queries, padded);
-        for (int64_t i = 0; i < num_queries; i++) merge(merged, partial, i, padded);
+// Merges the next span of a unit.
+inline void merge_span(const Shape& shape, const Unit& unit, int64_t span, const State& merged,
+                       const State& next) {
+    const int64_t first = unit.first_query(shape, span * SPAN_TILES * TILE);
+    for (int64_t i = first; i < unit.num_queries(shape); i++)
+        merge(merged, next, i, shape.padded_dim());
+}
+
+// Runs a unit; returns false when a slot is out of range.
+template <class T, class Products>
+bool run_unit(Products&& products, const Shape& shape, const Tensors<T>& tensors,
+              const Unit& unit) {
+    Scratch<T>& scratch = thread_scratch<T>(shape);
+    const int64_t padded = shape.padded_dim(), num_queries = unit.num_queries(shape);
+    const State state(scratch.span.data(), num_queries, padded);
+    const State merged(scratch.merged.data(), num_queries, padded);
+    load_queries(scratch, shape, tensors, unit);
+    merged.clear(num_queries, padded);
+    for (int64_t span = unit.first_span; span < unit.end_span; span++) {
+        const State& place = unit.results ? unit.result(shape, span) : state;
+        if (!run_span(scratch, products, shape, tensors, unit, span, place)) return false;
+        if (!unit.results) merge_span(shape, unit, span, merged, state);
     }
+    if (!unit.results) write_out(shape, tensors, unit, merged);
+    return true;
+}
+
+// Merges the results of a unit's spans in order, and writes its rows.
+template <class T>
+void finish_split(const Shape& shape, const Tensors<T>& tensors, const Unit& unit) {
+    Scratch<T>& scratch = thread_scratch<T>(shape);
+    const State merged(scratch.merged.data(), unit.num_queries(shape), shape.padded_dim());
+    merged.clear(unit.num_queries(shape), shape.padded_dim());
+    for (int64_t span = 0; span < unit.end_span; span++)
+        merge_span(shape, unit, span, merged, unit.result(shape, span));
     write_out(shape, tensors, unit, merged);
 }
 
@@ -294,79 +200,98 @@ struct Batch {
     int64_t num_seqs, table_stride, num_table_rows;
 };
 
-// Cuts the batch into rows of one sequence and one key-value head, over all their tiles.
-// Returns false when a row has no page-table row or a position beyond it.
-bool cut(const Batch& batch, const Shape& shape, std::vector<Unit>& units) {
-    const int64_t most = std::max<int64_t>(1, QUERIES / shape.group());
+// Whether every row has a page-table row and a position in it, and positions ascend.
+bool is_in_range(const Batch& batch) {
     for (int64_t s = 0; s < batch.num_seqs; s++) {
         const int64_t begin = batch.seq_starts[s], end = batch.seq_starts[s + 1];
         if (batch.table_rows[s] < 0 || batch.table_rows[s] >= batch.num_table_rows) return false;
-        const int32_t* table = batch.page_table + batch.table_rows[s] * batch.table_stride;
         for (int64_t row = begin; row < end; row++) {
             const bool ascends = row == begin || batch.positions[row] > batch.positions[row - 1];
             if (batch.positions[row] < 0 || batch.positions[row] >= batch.table_stride || !ascends)
                 return false;
         }
-        for (int64_t row = begin; row < end; row += most) {
-            const int num_rows = (int)std::min(most, end - row);
-            const int64_t last = batch.positions[row + num_rows - 1];
-            for (int64_t head = 0; head < shape.num_kv_heads; head++)
-                units.push_back({table, batch.positions + row, row, num_rows, head, 0,
-                                 last / TILE + 1, nullptr});
-        }
     }
     return true;
 }
 
-// Where there are few units for the threads, cuts the long ones of a single row into ranges of
-// tiles. `whole` gets those units, with the place of their partials.
-void split(const Shape& shape, std::vector<Unit>& units, std::vector<Unit>& whole,
-           std::vector<float>& partials) {
-    const int64_t wanted = 4 * num_threads();
-    if (num_threads() == 1 || (int64_t)units.size() >= wanted) return;
-    const int64_t size = shape.group() * (shape.padded_dim() + 2);
-    std::vector<Unit> pieces;
-    int64_t num_tiles = 0;
-    for (const Unit& unit : units) num_tiles += unit.num_rows == 1 ? unit.end_tile : 0;
-    partials.resize(num_tiles * size);
-    const int64_t length = std::max<int64_t>(SPLIT_TILES, num_tiles / wanted + 1);
-    float* next = partials.data();
-    for (Unit unit : units) {
-        if (unit.num_rows > 1 || unit.end_tile <= length) {
-            pieces.push_back(unit);
-            continue;
+// Cuts the batch into rows of one sequence and one key-value head, over all their spans.
+std::vector<Unit> cut(const Batch& batch, const Shape& shape) {
+    std::vector<Unit> units;
+    const int64_t num_rows = batch.seq_starts[batch.num_seqs];
+    const int64_t share = num_rows * shape.num_kv_heads / (UNITS_PER_THREAD * num_threads());
+    const int64_t fit = std::max<int64_t>(1, MOST_QUERIES / shape.group());
+    const int64_t most = std::min(fit, std::max(LEAST_ROWS, share));
+    for (int64_t s = 0; s < batch.num_seqs; s++) {
+        const int32_t* table = batch.page_table + batch.table_rows[s] * batch.table_stride;
+        const int64_t end = batch.seq_starts[s + 1];
+        for (int64_t row = batch.seq_starts[s]; row < end; row += most) {
+            const int64_t count = std::min(most, end - row);
+            const int64_t last_span = batch.positions[row + count - 1] / TILE / SPAN_TILES;
+            for (int64_t head = 0; head < shape.num_kv_heads; head++)
+                units.push_back({table, batch.positions + row, row, count, head, 0, last_span + 1,
+                                 nullptr});
         }
-        unit.partials = next;
-        whole.push_back(unit);
-        for (int64_t tile = 0; tile < unit.end_tile; tile += length) {
+    }
+    return units;
+}
+
+// Where there are few units for the threads, cuts those of several spans into spans. Returns
+// them; `results` gets the memory for their results.
+std::vector<Unit> split(const Shape& shape, std::vector<Unit>& units, AlignedVector<float>& results) {
+    std::vector<Unit> whole, pieces;
+    const int64_t wanted = UNITS_PER_THREAD * num_threads();
+    if (num_threads() == 1 || (int64_t)units.size() >= wanted) return whole;
+    int64_t size = 0;
+    const auto size_of = [&](const Unit& unit) {
+        return unit.end_span * State::size(unit.num_queries(shape), shape.padded_dim());
+    };
+    for (const Unit& unit : units) size += unit.end_span > 1 ? size_of(unit) : 0;
+    results.resize(size);
+    float* next = results.data();
+    for (Unit unit : units) {
+        if (unit.end_span > 1) {
+            unit.results = next;
+            next += size_of(unit);
+            whole.push_back(unit);
+        }
+        for (int64_t span = 0; span < unit.end_span; span++) {
             Unit piece = unit;
-            piece.first_tile = tile;
-            piece.end_tile = std::min(unit.end_tile, tile + length);
-            piece.partials = next + tile * size;
+            piece.first_span = span;
+            piece.end_span = span + 1;
             pieces.push_back(piece);
         }
-        next += unit.end_tile * size;
     }
     units.swap(pieces);
+    return whole;
+}
+
+template <class T>
+bool run_any(const Shape& shape, const Tensors<T>& tensors, const Unit& unit) {
+#if LMC_AMX
+    if constexpr (std::is_same_v<T, bf16>)
+        if (use_amx()) return run_unit(TileProducts(), shape, tensors, unit);
+#endif
+    return run_unit(VectorProducts<T>(), shape, tensors, unit);
 }
 
 // Returns 0, or 1 when positions, table rows or slots are out of range.
 template <class T> int attention(const Batch& batch, const Shape& shape, const Tensors<T>& tensors) {
-    std::vector<Unit> units, whole;
-    std::vector<float> partials;
-    if (!cut(batch, shape, units)) return 1;
-    split(shape, units, whole, partials);
-    // Late tiles see the most positions: the longest units go first.
-    std::stable_sort(units.begin(), units.end(), [](const Unit& a, const Unit& b) {
-        return a.num_rows * (a.end_tile - a.first_tile) > b.num_rows * (b.end_tile - b.first_tile);
-    });
+    if (!is_in_range(batch)) return 1;
+    std::vector<Unit> units = cut(batch, shape);
+    AlignedVector<float> results;
+    const std::vector<Unit> whole = split(shape, units, results);
+    // Late rows see the most positions: the longest units go first.
+    const auto work = [](const Unit& unit) {
+        return unit.num_rows * (unit.num_positions() - unit.first_span * SPAN_TILES * TILE);
+    };
+    std::stable_sort(units.begin(), units.end(),
+                     [&](const Unit& a, const Unit& b) { return work(a) > work(b); });
     std::atomic<int> num_wrong{0};
     parallel_for((int64_t)units.size(), [&](int64_t i) {
-        if (!run_unit(thread_scratch<T>(shape), shape, tensors, units[i])) num_wrong++;
+        if (!run_any(shape, tensors, units[i])) num_wrong++;
     });
-    parallel_for((int64_t)whole.size(), [&](int64_t i) {
-        finish_split(thread_scratch<T>(shape), shape, tensors, whole[i]);
-    });
+    parallel_for((int64_t)whole.size(),
+                 [&](int64_t i) { finish_split(shape, tensors, whole[i]); });
     return num_wrong > 0;
 }
 

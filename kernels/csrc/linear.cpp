@@ -103,16 +103,17 @@ void linear_in_tiles(const bf16* x, const bf16* packed, int64_t num_rows, int64_
         const int64_t end = std::min(num_rows, first + chunk);
         const int64_t first_block = number % num_pieces * piece;
         const int64_t end_block = std::min(num_blocks, first_block + piece);
-        for (int64_t block = first_block; block < end_block; block++) {
-            const TileColumns columns{(const char*)packed + block * block_bytes, BLOCK * 4};
-            for (int64_t row = first; row < end; row += TILED_ROWS) {
-                const int count = (int)std::min<int64_t>(TILED_ROWS, end - row);
-                const TileRows rows{x + row * num_units * 2, row_bytes};
-                tiles.set_rows(std::min(count, TILE_ROWS), std::max(count - TILE_ROWS, 0));
+        for (int64_t row = first; row < end; row += TILED_ROWS) {
+            const int count = (int)std::min<int64_t>(TILED_ROWS, end - row);
+            const TileRows rows{x + row * num_units * 2, row_bytes};
+            tiles.set_rows(std::min(count, TILE_ROWS), std::max(count - TILE_ROWS, 0));
+            for (int64_t block = first_block; block < end_block; block++) {
+                const TileColumns columns{(const char*)packed + block * block_bytes, BLOCK * 4};
+                const TileSums place{sums, BLOCK * (int64_t)sizeof(float)};
                 if (count > TILE_ROWS)
-                    multiply_tiles<true>(rows, columns, num_steps, sums);
+                    multiply_tiles<true, false, PREFETCH_BYTES>(rows, columns, num_steps, place);
                 else
-                    multiply_tiles<false, false, PREFETCH_BYTES>(rows, columns, num_steps, sums);
+                    multiply_tiles<false, false, PREFETCH_BYTES>(rows, columns, num_steps, place);
                 for (int r = 0; r < count; r++) {
                     Vec row_sums[VECS];
                     for (int v = 0; v < VECS; v++) row_sums[v] = load(sums + r * BLOCK + v * LANES);
