@@ -4,12 +4,12 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path
 
 from lmc.codegen.template import ProbedTemplate, probe_template
-from lmc.codegen.tokenizer import FastTokenizer, load_spec
+from lmc.codegen.tokenizer import FastTokenizer, files_state, load_spec
 from lmc.codegen.tokenizer_cache import read_cached, write_cached
 from lmc.codegen.tokenizer_spec import TokenizerSpec
 from lmc.errors import LowerError
@@ -56,6 +56,12 @@ def load_target(model_path: str | Path) -> TokenTarget:
         ModelError: missing, damaged or of an unsupported kind.
     """
     path = Path(model_path)
+    return _load_target(path, files_state(path))
+
+
+@lru_cache(maxsize=4)
+def _load_target(path: Path, _state: tuple[object, ...]) -> TokenTarget:
+    """Load a target, once for each state of its files: compiling and running both want it."""
     spec = load_spec(path)
     return _assemble(_model_name(path), spec, _cached_template(spec))
 

@@ -224,6 +224,14 @@ def load_spec(path: str | Path) -> TokenizerSpec:
     return spec
 
 
+def files_state(path: Path) -> tuple[object, ...]:
+    """Return what changes when the files that decide the spec are written anew."""
+    names = _DIRECTORY_FILES if path.is_dir() else ("",)
+    files = [(path / name, name) for name in names if (path / name).is_file()]
+    stats = [(name, file.stat()) for file, name in files]
+    return tuple((name, s.st_mtime_ns, s.st_size, s.st_ino) for name, s in stats)
+
+
 def _read_spec(path: Path) -> TokenizerSpec:
     if path.is_dir():
         from lmc.codegen.tokenizer_json import read_directory

@@ -11,6 +11,7 @@ from functools import cache
 
 from lmc.codegen.tokenizer_spec import TokenizerSpec
 
+_NO_BYTE = 0xFFFD
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")
 
 
@@ -28,9 +29,12 @@ def spell_bytes(text: str) -> str:
 
 
 def bytes_of_spelling(spelled: str) -> bytes:
-    """Return the bytes that a spelling in the byte-level alphabet stands for."""
-    to_byte = _to_byte()
-    return bytes([to_byte[char] for char in spelled])
+    """Return the bytes that a spelling in the byte-level alphabet stands for.
+
+    Raises:
+        UnicodeEncodeError: a character outside the alphabet.
+    """
+    return spelled.translate(_to_latin1()).encode("latin-1")
 
 
 @cache
@@ -39,8 +43,10 @@ def _from_latin1() -> dict[int, int]:
 
 
 @cache
-def _to_byte() -> dict[str, int]:
-    return {char: byte for byte, char in enumerate(byte_alphabet())}
+def _to_latin1() -> dict[int, int]:
+    """Characters of Latin-1 outside the alphabet become one that Latin-1 does not have."""
+    alphabet = {ord(char): byte for byte, char in enumerate(byte_alphabet())}
+    return {code: _NO_BYTE for code in range(256)} | alphabet
 
 
 def bytes_of_tokens(spec: TokenizerSpec, vocab: Iterable[tuple[str, int]]) -> list[bytes | None]:
@@ -68,7 +74,7 @@ def _byte_level(token: str) -> bytes | None:
     """Undo the byte-level alphabet; None for a spelling outside it."""
     try:
         return bytes_of_spelling(token)
-    except KeyError:
+    except UnicodeEncodeError:
         return None
 
 

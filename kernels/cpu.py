@@ -8,6 +8,7 @@ from lmc.kernels.build import build_library
 from lmc.kernels.cpu_linear import GATE, UP, WHOLE, CpuLinear, Packing
 from lmc.kernels.interface import AttentionIndex, LinearPart, PackedLinear, RopeTable
 from lmc.kernels.library import KernelLibrary
+from lmc.kernels.quantized import GGML_NUMBERS, QuantizedWeight
 from lmc.kernels.threads import usable_cores
 
 HELD_ROWS = 16
@@ -53,6 +54,20 @@ class CpuKernels:
         """Set how many threads the operators use; results do not depend on it."""
         self._free.lmc_set_num_threads(count)
         self.num_threads = count
+
+    def dequantize(self, weight: QuantizedWeight, dtype: torch.dtype) -> torch.Tensor:
+        """Return a quantized weight as a dense one."""
+        assert dtype in (torch.float32, torch.bfloat16), dtype
+        rows = weight.rows.contiguous()
+        dense = torch.empty(weight.shape, dtype=dtype)
+        self._free.lmc_dequantize(
+            rows.data_ptr(),
+            GGML_NUMBERS[weight.kind],
+            *weight.shape,
+            dense.data_ptr(),
+            dtype == torch.bfloat16,
+        )
+        return dense
 
     def pack_linear(
         self, parts: list[LinearPart], dtype: torch.dtype, *, int8_activations: bool = False

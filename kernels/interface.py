@@ -108,6 +108,10 @@ class Kernels(Protocol):
         """Set how many threads the operators use; results do not depend on it."""
         ...
 
+    def dequantize(self, weight: QuantizedWeight, dtype: torch.dtype) -> torch.Tensor:
+        """Return a quantized weight as a dense one [n, k], rounded to `dtype`."""
+        ...
+
     def pack_linear(
         self, parts: list[LinearPart], dtype: torch.dtype, *, int8_activations: bool = False
     ) -> PackedLinear:

@@ -21,6 +21,7 @@ _SIGNATURES: dict[str, tuple[type | None, list[type]]] = {
     ),
     "lmc_embed": (_LONG, [_PTR, _LONG, _LONG, _PTR, _LONG, _PTR, _INT]),
     "lmc_quantized_size": (_LONG, [_LONG, _LONG, _INT]),
+    "lmc_dequantize": (None, [_PTR, _INT, _LONG, _LONG, _PTR, _INT]),
     "lmc_quantized_pack": (None, [_PTR, _INT, _LONG, _LONG, _LONG, _INT, _PTR]),
     "lmc_quantized_linear": (None, [*[_PTR] * 4, *[_LONG] * 3, *[_INT] * 6]),
     "lmc_quantized_embed": (_LONG, [_PTR, _LONG, _LONG, _INT, _PTR, _LONG, _PTR]),

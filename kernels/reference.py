@@ -74,6 +74,10 @@ class ReferenceKernels:
         """Set torch's number of threads."""
         torch.set_num_threads(count)
 
+    def dequantize(self, weight: QuantizedWeight, dtype: torch.dtype) -> torch.Tensor:
+        """Return a quantized weight as a dense one."""
+        return weight.dequantize().to(dtype)
+
     def pack_linear(
         self, parts: list[LinearPart], dtype: torch.dtype, *, int8_activations: bool = False
     ) -> ReferenceLinear:

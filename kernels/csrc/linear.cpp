@@ -39,6 +39,22 @@ template <class Math> inline int64_t packed_index(int64_t n, int64_t k, int64_t 
     return unit * Math::DEPTH + k % Math::DEPTH;
 }
 
+// Rows of a block, each to its place. Rows inside, so that neighbouring places are written
+// together; where no number changes its type, whole units are copied.
+template <class Math, class T, class Source>
+void pack_rows(const Source* w, int count, int64_t k, int64_t num_units, T* const* places) {
+    int64_t i = 0;
+    if constexpr (std::is_same_v<T, Source>)
+        for (; i + Math::DEPTH <= k; i += Math::DEPTH) {
+            const int64_t place = packed_index<Math>(0, i, num_units);
+            for (int r = 0; r < count; r++) std::copy_n(w + r * k + i, Math::DEPTH, places[r] + place);
+        }
+    for (; i < k; i++) {
+        const int64_t place = packed_index<Math>(0, i, num_units);
+        for (int r = 0; r < count; r++) places[r][place] = from_float<T>(to_float(w[r * k + i]));
+    }
+}
+
 template <class T, class Source>
 void pack(const Source* w, int64_t num_rows, int64_t k, int64_t first_row, int part, T* packed) {
     using Math = typename MathOf<T>::type;
@@ -51,12 +67,7 @@ void pack(const Source* w, int64_t num_rows, int64_t k, int64_t first_row, int p
         for (int r = 0; r < count; r++)
             places[r] = packed + packed_index<Math>(output_of(first_row + begin + r, part), 0,
                                                     num_units);
-        // Rows inside, so that neighbouring places are written together.
-        for (int64_t i = 0; i < k; i++) {
-            const int64_t place = packed_index<Math>(0, i, num_units);
-            for (int r = 0; r < count; r++)
-                places[r][place] = from_float<T>(to_float(w[(begin + r) * k + i]));
-        }
+        pack_rows<Math>(w + begin * k, count, k, num_units, places);
     });
 }
 

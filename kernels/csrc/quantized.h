@@ -73,10 +73,12 @@ inline RawGroup read_group(int kind, const uint8_t* raw) {
         std::memcpy(&fifth, raw, 4);
         raw += 4;
     }
-    for (int k = 0; k < GROUP; k++) {
-        const int low = k < GROUP / 2 ? raw[k] & 15 : raw[k - GROUP / 2] >> 4;
-        group.u[k] = (uint8_t)(low | (fifth >> k & 1) << 4);
+    for (int k = 0; k < GROUP / 2; k++) {
+        group.u[k] = raw[k] & 15;
+        group.u[k + GROUP / 2] = raw[k] >> 4;
     }
+    if (fifth)
+        for (int k = 0; k < GROUP; k++) group.u[k] |= (uint8_t)((fifth >> k & 1) << 4);
     return group;
 }
 

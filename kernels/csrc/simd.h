@@ -92,8 +92,9 @@ inline float to_float(bf16 x) {
 inline bf16 to_bf16(float x) {
     uint32_t bits;
     std::memcpy(&bits, &x, sizeof bits);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (bf16)((bits >> 16) | 0x40u);
-    return (bf16)((bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16);
+    const uint32_t quiet = (bits >> 16) | 0x40u;
+    const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+    return (bf16)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : rounded);
 }
 
 inline void store(bf16* p, Vec v) {

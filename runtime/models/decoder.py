@@ -1,6 +1,7 @@
 """The Llama decoder over paged keys and values: one forward pass for mixed batches."""
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -96,12 +97,15 @@ class CausalModel:
             if progress is not None:
                 progress("preparing kernels", 0.0)
             kernels = default_kernels()
+        with ThreadPoolExecutor(1) as beside:  # hashing lets other threads go on
+            fingerprint = beside.submit(lambda: source.fingerprint)
+            packed = load_weights(source, _DTYPES[dtype], kernels, progress, precision)
         return cls(
             source.config,
-            load_weights(source, _DTYPES[dtype], kernels, progress, precision),
+            packed,
             kernels=kernels,
             dtype=_DTYPES[dtype],
-            weights_fingerprint=source.fingerprint,
+            weights_fingerprint=fingerprint.result(),
             precision=precision,
         )
 

@@ -148,10 +148,14 @@ class _Reader:
     ) -> torch.Tensor | QuantizedWeight:
         """Read a weight as the precision wants it."""
         weights = self._precision.weights
-        stored = self._source.quantized(name) if weights == "stored" else None
-        if stored is not None:
+        stored = self._source.quantized(name)
+        if stored is None:
+            weight = self._read(name, shape)
+        elif weights == "stored":
             return self._checked(name, stored, shape)
-        weight = self._read(name, shape)
+        else:
+            dtype = self._dtype if weights == "full" else torch.float32
+            weight = self._kernels.dequantize(self._checked(name, stored, shape), dtype)
         if weights in ("full", "stored"):
             return weight
         return quantize(weight, "Q8_0" if weights == "int8" else least)

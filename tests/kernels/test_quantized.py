@@ -50,6 +50,17 @@ def test_groups_mean_what_ggml_says(kind):
     assert np.array_equal(weight.dequantize().numpy(), expected)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("n", "k"), [(1, 32), (37, 96), (20, 50)])
+def test_kernels_dequantize_to_the_same_bits(kernels, kind, dtype, n, k):
+    filled = ggml_weight(kind, n, -(-k // 32) * 32)
+    weight = QuantizedWeight(kind, filled.rows, k)
+    dense = kernels.dequantize(weight, dtype)
+    assert dense.dtype == dtype
+    assert torch.equal(dense, weight.dequantize().to(dtype))
+
+
 @pytest.mark.parametrize(("kind", "most"), [("Q8_0", 0.01), ("Q4_1", 0.12)])
 @pytest.mark.parametrize("k", [64, 50])
 def test_quantizing_is_near_and_stays_where_it_is(kind, most, k):
