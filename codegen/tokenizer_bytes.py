@@ -46,7 +46,7 @@ def _from_latin1() -> dict[int, int]:
 def _to_latin1() -> dict[int, int]:
     """Characters of Latin-1 outside the alphabet become one that Latin-1 does not have."""
     alphabet = {ord(char): byte for byte, char in enumerate(byte_alphabet())}
-    return {code: _NO_BYTE for code in range(256)} | alphabet
+    return dict.fromkeys(range(256), _NO_BYTE) | alphabet
 
 
 def bytes_of_tokens(spec: TokenizerSpec, vocab: Iterable[tuple[str, int]]) -> list[bytes | None]:
