@@ -149,18 +149,30 @@ def to_letter_dfa(
     accepting = np.array([end in nodes for nodes in subsets.pending], dtype=bool)
     if not accepting.any():
         return None
-    columns, joined = np.unique(rows, axis=1, return_inverse=True)
+    columns, joined = distinct_columns(rows)
     try:
         dfa = minimise(CharDfa(np.ascontiguousarray(columns), accepting), budget)
     except MatchesNothingError:
         return None
-    columns, merged = np.unique(dfa.rows, axis=1, return_inverse=True)
+    columns, merged = distinct_columns(dfa.rows)
     # Classes are numbered by their first letter, so that equal languages give equal tables.
-    of_letter = merged.reshape(-1)[joined.reshape(-1)[classes]]
+    of_letter = merged[joined[classes]]
     order = list(dict.fromkeys(of_letter.tolist()))
     number = np.zeros(len(columns[0]), dtype=np.int64)
     number[order] = np.arange(len(order))
     return LetterDfa(np.ascontiguousarray(columns[:, order]), number[of_letter], dfa.accepting)
+
+
+def distinct_columns(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct columns of a table by first appearance, and which one each is."""
+    seen: dict[bytes, int] = {}
+    joined, firsts = [], []
+    for place, column in enumerate(np.ascontiguousarray(rows.T)):
+        number = seen.setdefault(column.tobytes(), len(seen))
+        if number == len(firsts):
+            firsts.append(place)
+        joined.append(number)
+    return rows[:, firsts], np.array(joined, dtype=np.int64)
 
 
 class _Subsets:

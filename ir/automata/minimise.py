@@ -6,6 +6,8 @@ split class keeps its name. Shortest and longest distance to the end start the p
 off, which leaves little to do for long chains.
 """
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -49,7 +51,8 @@ def distances(
 def _before(edges: NDArray[np.int64], count: int) -> list[list[int]]:
     """Return the states that lead into each state."""
     offsets, sources = _adjacency(edges[:, ::-1], count)
-    return [part.tolist() for part in np.split(sources, offsets[1:-1])]
+    flat = sources.tolist()
+    return [flat[begin:end] for begin, end in pairwise(offsets.tolist())]
 
 
 def _shortest(before: list[list[int]], accepting: NDArray[np.bool_]) -> list[int]:
@@ -124,11 +127,14 @@ def _refine(
     reverse = _adjacency(_edges(rows)[:, ::-1], len(rows))
     labels = np.append(labels, DEAD).astype(np.int32)  # the last entry serves DEAD
     touched = np.arange(len(rows))
+    is_touched = np.zeros(len(rows), dtype=bool)
     while len(touched):
         budget.check_time()
         keys = np.concatenate([labels[touched, None], labels[rows[touched]]], axis=1)
         changed = _split(labels, touched, _group(keys))
-        touched = np.unique(_successors(reverse, changed))
+        is_touched[:] = False
+        is_touched[_successors(reverse, changed)] = True
+        touched = np.flatnonzero(is_touched)  # several times faster than sorting them
     return labels[:-1]
 
 

@@ -262,8 +262,11 @@ def _product(
     while len(frontier):
         after = rows_a[frontier // width] * width + rows_b[frontier % width]
         nexts.append(after)
-        frontier = np.setdiff1d(after, seen)
-        seen = np.union1d(seen, frontier)
+        found = np.unique(after)
+        place = np.searchsorted(seen, found)
+        is_new = np.append(seen, -1)[place] != found
+        frontier = found[is_new]
+        seen = np.insert(seen, place[is_new], frontier)
         codes.append(frontier)
         budget.check_states(len(seen))
     order = np.concatenate(codes)
