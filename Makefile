@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-long test-cache lint format bench bench-sharing bench-scheduler soak clean
+.PHONY: help run test test-long test-cache lint format bench bench-peers bench-decode bench-sharing bench-scheduler soak clean \
+	peer-openvino peer-llamacpp peer-vllm peer-transformers peer-guidance
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,7 +49,16 @@ format: $(VENV)/installed-lint ## format the sources
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-bench: $(VENV)/installed ## measure decode speed against the memory's bandwidth
+bench: $(VENV)/installed ## measure the workloads of docs/benchmarks.md, lmc alone (under 5 minutes)
+	@$(BIN)/python benchmarks/bench_workloads.py --modes exact
+
+bench-peers: $(VENV)/installed ## the same in all modes, beside the peers that are installed (half an hour)
+	@$(BIN)/python benchmarks/bench_workloads.py --peers all
+
+peer-openvino peer-llamacpp peer-vllm peer-transformers peer-guidance: $(VENV)/installed ## install a peer into .peers
+	@benchmarks/peers/install.sh $(@:peer-%=%)
+
+bench-decode: $(VENV)/installed ## measure decode speed against the memory's bandwidth
 	@$(BIN)/python benchmarks/bench_decode.py
 
 bench-sharing: $(VENV)/installed ## measure the tables of docs/sharing.md (half an hour)

@@ -1,0 +1,1 @@
+"""lmc and its peers side by side: processes, measurements, tables, the page."""
