@@ -17,6 +17,7 @@ from typing import Any
 
 from compare import limits
 from compare.engines import LMC, PEERS, ROOT, EngineFailed, Kind, Process, python_of
+from compare.page import render
 from compare.results import Results
 from compare.tables import ratio_table, seconds_table, single_table
 from workloads.catalogue import NAMES, Workload, build_all
@@ -132,7 +133,10 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "benchmarks.json")
     parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--write", action="store_true", help="fill docs/benchmarks.md and .json")
     options = parser.parse_args()
+    if options.write:
+        options.results = RESULTS
     try:
         results = measure(options)
     except MissingData as error:
@@ -144,6 +148,8 @@ def main() -> None:
     print("\n" + single_table(results))
     if results.engines(peers=True):
         print("\nas many times as fast as the best peer:\n\n" + ratio_table(results))
+    if options.write:
+        render(results, RESULTS.with_suffix(".md"), NAMES)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from compare.page import put
+from compare.tables import table
 
 from lmc.codegen.target import load_target
 from lmc.models_store import find_model
@@ -29,6 +31,9 @@ MODES = (
     ("int4", "int8"),
 )
 """Weights and activations; the first is what the others are compared with."""
+EQUAL = 0.01
+"""A change of perplexity up to which the quality counts as equal."""
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "benchmarks.md"
 
 
 def gsm8k(folder: Path) -> Iterator[str]:
@@ -90,6 +95,7 @@ def main() -> None:
     parser.add_argument("--windows", type=int, default=24)
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--dtype", choices=["bfloat16", "float32"], default="bfloat16")
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
     options = parser.parse_args()
     path = find_model(options.model)
     tokenizer = load_target(path).tokenizer
@@ -97,17 +103,21 @@ def main() -> None:
         name: windows(read(options.data), tokenizer, options.windows, options.length)
         for name, read in (("GSM8K", gsm8k), ("XQuAD", xquad))
     }
-    print("| weights | activations | " + " | ".join(texts) + " |")
-    print("|---|---|" + "---|" * len(texts))
+    rows: list[list[str]] = []
     base: dict[str, float] = {}
     for weights, activations in MODES:
         model = CausalModel.load(path, options.dtype, weights=weights, activations=activations)
-        cells = []
+        cells, changes = [], []
         for name, ids in texts.items():
             value = perplexity(model, ids)
-            change = value / base.setdefault(name, value) - 1
-            cells.append(f"{value:.3f} ({change:+.2%})")
-        print(f"| {weights} | {activations} | " + " | ".join(cells) + " |", flush=True)
+            changes.append(value / base.setdefault(name, value) - 1)
+            cells.append(f"{value:.3f} ({changes[-1]:+.2%})")
+        verdict = "yes" if all(change <= EQUAL for change in changes) else "no"
+        rows.append([weights, activations, *cells, verdict])
+        print(*rows[-1], sep=" | ", flush=True)
+    made = table(["weights", "activations", *texts, "equal quality"], rows)
+    if options.write:
+        PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), "perplexity", made), encoding="utf-8")
 
 
 if __name__ == "__main__":

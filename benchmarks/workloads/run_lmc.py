@@ -18,14 +18,16 @@ from peers.driver import peak_megabytes
 
 import lmc
 from workloads.catalogue import Workload, build_all
+from workloads.profiling import StepClock
 from workloads.texts import DATA, Texts, read_rows
 
 
-def measured(workload: Workload, backend: Any, **options: Any) -> dict[str, Any]:
+def measured(workload: Workload, backend: Any, clock: StepClock) -> dict[str, Any]:
     """Run a workload with an empty prefix cache; return what it took."""
     backend.flush_cache()
-    before, cpu, begun = backend.stats(), time.process_time(), time.perf_counter()
-    results = workload.program.run_batch(workload.batch, backend=backend, seed=1, **options)
+    before, parts = backend.stats(), dict(clock.seconds)
+    cpu, begun = time.process_time(), time.perf_counter()
+    results = workload.program.run_batch(workload.batch, backend=backend, seed=1)
     seconds = time.perf_counter() - begun
     stats = backend.stats() - before
     expected = sum(request.samples for request in workload.requests)
@@ -35,6 +37,7 @@ def measured(workload: Workload, backend: Any, **options: Any) -> dict[str, Any]
     first = [r.usage.first_token_seconds for r in results if r.usage.first_token_seconds]
     return {
         "seconds": seconds,
+        "profile": clock.since(parts, seconds),
         "cpu_seconds": time.process_time() - cpu,
         "first_token": min(first) if first else None,
         "prompt_tokens": stats.prompt_tokens,
@@ -69,13 +72,14 @@ def main() -> None:
     mode = json.loads(sys.argv[1])
     begun = time.perf_counter()
     backend: Any = lmc.open_backend(threads=int(os.environ["LMC_THREADS"]), **mode)
+    clock = StepClock(backend)
     builder = Builder(backend.target.tokenizer)
     ready = {"ready": True, "about": f"lmc {lmc.__version__}", "exact": str(backend.exactness)}
     print(json.dumps({**ready, "seconds": time.perf_counter() - begun}), flush=True)
     for line in sys.stdin:
         command = json.loads(line)
         workload = builder.get(command["workload"], command["repeat"])
-        print(json.dumps(measured(workload, backend)), flush=True)
+        print(json.dumps(measured(workload, backend, clock)), flush=True)
     backend.close()
 
 

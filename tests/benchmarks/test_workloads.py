@@ -1,6 +1,7 @@
 """The workloads: exact lengths, and programs that ask what the plain requests say."""
 
 import pytest
+from compare.page import put
 from compare.results import Results, decode_rate
 from compare.tables import ratio_rows, table
 from peers.driver import Graph, choice_pattern
@@ -179,3 +180,10 @@ def test_the_rate_leaves_the_first_token_out():
 
 def test_a_table_is_markdown():
     assert table(["a", "b"], [["x", "1"]]) == "| a | b |\n| --- | ---: |\n| x | 1 |"
+
+
+def test_a_table_replaces_what_stands_between_its_marks():
+    page = "x\n<!-- a: begin -->\nold \\1\n<!-- a: end -->\n<!-- b: begin -->\n<!-- b: end -->\n"
+    assert put(page, "a", r"n\1ew") == page.replace("old \\1", r"n\1ew")
+    with pytest.raises(ValueError, match="no marks for 'c'"):
+        put(page, "c", "")
