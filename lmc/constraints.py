@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from operator import index
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -62,8 +63,12 @@ class Constraint(Request):
 
     @classmethod
     def regex(cls, pattern: str) -> "Constraint":
-        """Return the texts that `re.fullmatch(pattern, text)` accepts."""
-        return cls("regex", pattern)
+        """Return the texts that `re.fullmatch(pattern, text)` accepts.
+
+        Raises:
+            ConstraintError: the pattern is no text.
+        """
+        return cls("regex", _text(pattern, "a regex", "a pattern as re.compile takes it"))
 
     @classmethod
     def json_schema(
@@ -105,8 +110,12 @@ class Constraint(Request):
 
     @classmethod
     def ebnf(cls, grammar: str) -> "Constraint":
-        """Return the texts that a context-free grammar derives."""
-        return cls("ebnf", grammar)
+        """Return the texts that a context-free grammar derives.
+
+        Raises:
+            ConstraintError: the grammar is no text.
+        """
+        return cls("ebnf", _text(grammar, "a grammar", 'start: "yes" | "no"'))
 
     @classmethod
     def tags(
@@ -142,7 +151,7 @@ class Constraint(Request):
         Raises:
             ConstraintError: there are none, or something else than texts.
         """
-        options: list[Any] = list(texts)
+        options: list[Any] = list(texts) if isinstance(texts, Iterable) else []
         if isinstance(texts, str) or not options or not all(isinstance(t, str) for t in options):
             raise ConstraintError(
                 "choices need a list of texts, at least one", hint='choices(["yes", "no"])'
@@ -193,6 +202,13 @@ class Constraint(Request):
         return Request(self.kind, self.source)
 
 
+def _text(value: Any, what: str, example: str) -> str:
+    """Return a text; anything else is refused."""
+    if not isinstance(value, str):
+        raise ConstraintError(f"{what} is a text, not {type(value).__name__}", hint=example)
+    return value
+
+
 class CompiledConstraint:
     """A constraint for one tokenizer; safe between threads, its matchers are not."""
 
@@ -239,12 +255,23 @@ class ConstraintMatcher:
         self._accepted = list(accepted)
 
     def accept_token(self, token_id: int) -> bool:
-        """Go on by one token; False, and nothing has changed, where it is not allowed."""
+        """Go on by one token; False, and nothing has changed, where it is not allowed.
+
+        Raises:
+            UsageError: it is no integer.
+        """
         try:
-            self._matcher.accept_token(int(token_id))
+            number = index(token_id)
+        except TypeError as error:
+            raise UsageError(
+                f"a token id is an integer, not {token_id!r}",
+                hint="give ids as encode() or the sampler gives them",
+            ) from error
+        try:
+            self._matcher.accept_token(number)
         except TokenRefused:
             return False
-        self._accepted.append(int(token_id))
+        self._accepted.append(number)
         return True
 
     def fill_bitmask(self, row: Any) -> None:

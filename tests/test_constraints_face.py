@@ -157,7 +157,15 @@ def test_refused_schemas_name_the_pointer() -> None:
 def test_wrong_uses() -> None:
     with pytest.raises(ModelError, match="no tokenizer"):
         lmc.Constraint.regex("a").compile(3)
-    for wrong in ([], "abc", [1]):
+    for make, what in ((lmc.Constraint.regex, "regex"), (lmc.Constraint.ebnf, "grammar")):
+        for wrong in (5, None, b"a"):
+            with pytest.raises(lmc.ConstraintError, match=f"a {what} is a text, not"):
+                make(wrong)  # type: ignore[arg-type]
+    matcher = lmc.Constraint.regex("a").compile("oracle").matcher()
+    for wrong in ("5", None, 1.0):
+        with pytest.raises(UsageError, match="a token id is an integer"):
+            matcher.accept_token(wrong)  # type: ignore[arg-type]
+    for wrong in ([], "abc", [1], None, 3):
         with pytest.raises(lmc.ConstraintError, match="list of texts"):
             lmc.Constraint.choices(wrong)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="no token 99999999"):
