@@ -3,8 +3,8 @@
 import lmc
 
 ASPECTS = ("clarity", "order", "use of numbers")
-KINDS = (" English", " French")
-ASK_KIND = "\n\nThe text above is not in French, it is in English. Its language is"
+KINDS = (" English", " Quechua")
+ASK_KIND = "\n\nThe text above is not in Quechua, it is in English. Its language is"
 GRADE = " [A-D][+-]?"
 RECORD = (
     r'\{"name": "[A-Z][a-z]{5}", "surname": "[A-Z][a-z]{6}", "age": [1-9][0-9], '
@@ -58,8 +58,8 @@ def record(s, prompt: str):
 def judge(s, essay: str):
     """Branch, solve, merge: judge a text in three respects, sum up, give a grade."""
     s += essay + ASK_KIND
-    s += lmc.select("kind", choices=[" English", " French"])
-    if s["kind"] == " French":
+    s += lmc.select("kind", choices=[" English", " Quechua"])
+    if s["kind"] == " Quechua":
         return None
     s += ".\n"
     forks = s.fork(3)
