@@ -79,7 +79,10 @@ def check_matrix(fakes, make, calls, *, small_pool, budgets=(16, 64, 512), batch
                 assert fakes.run_all(engine, calls) == cold, (budget, batch)
                 engine.check()
     with make(num_slots=small_pool, token_budget=64, max_running=32) as engine:
-        assert fakes.run_all(engine, calls) == cold, "preempted"
+        for _ in range(5):  # on a busy machine calls may come too late to be in each other's way
+            assert fakes.run_all(engine, calls) == cold, "preempted"
+            if engine.stats().preemptions > 0:
+                break
         assert engine.stats().preemptions > 0
         assert fakes.run_all(engine, calls[::-1]) == cold[::-1], "after evictions"
         engine.check()
