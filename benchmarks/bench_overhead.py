@@ -7,16 +7,16 @@ is what program, executor and hand-over cost at the most; what they do beside a 
 by it.
 """
 
-import argparse
 import time
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from compare.options import measuring_options
 from compare.page import put
 from compare.tables import table
 from workloads.catalogue import build_all
-from workloads.texts import DATA, Texts, read_rows
+from workloads.texts import Texts, read_rows
 
 import lmc
 
@@ -44,12 +44,7 @@ def measure(backend: Any, rows: list[str], repeat: int) -> dict[str, list[tuple[
 
 def main() -> None:
     """Measure, print, and with --write put the table on the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    options = measuring_options(__doc__, 3)
     backend: Any = lmc.open_backend(threads=options.threads)
     rows = []
     for mode, samples in measure(backend, read_rows(options.data), options.repeat).items():

@@ -5,18 +5,18 @@
 Drawing needs matplotlib: pip install '.[bench]'.
 """
 
-import argparse
 import json
 import os
 import time
 from pathlib import Path
 from typing import Any
 
+from compare.options import measuring_options
 from compare.page import put
 from compare.tables import table
 from peers.driver import peak_megabytes
 from workloads.programs import complete
-from workloads.texts import DATA, Texts, read_rows
+from workloads.texts import Texts, read_rows
 
 import lmc
 
@@ -84,12 +84,7 @@ def draw(found: dict[str, list[list[float]]], path: Path) -> None:
 
 def main() -> None:
     """Measure, print, and with --write put everything on the page."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--write", action="store_true")
-    options = parser.parse_args()
+    options = measuring_options(__doc__, 2)
     found = measure(options.data, options.threads, options.repeat)
     print(scaling_tables(found))
     if options.write:

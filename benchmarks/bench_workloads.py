@@ -90,7 +90,7 @@ def measure(options: argparse.Namespace) -> Results:
     tokenizer = open_target(None).tokenizer
     rows = read_rows(options.data)
     made = [build_all(None, Texts(tokenizer, rows, n)) for n in range(options.repeat + 1)]
-    results = Results.load(options.results if options.keep else Path("/nonexistent"))
+    results = Results.load(options.results) if options.keep else Results.empty()
     results.data["machine"] = limits.processor()
     results.data["limits"] = limits.measure(options.threads)
     logs = ROOT / ".peers" / "logs"

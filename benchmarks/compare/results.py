@@ -30,8 +30,11 @@ class Results:
     @classmethod
     def load(cls, path: Path) -> "Results":
         """Read results; those of no file are empty."""
-        if path.is_file():
-            return cls(json.loads(path.read_text(encoding="utf-8")))
+        return cls(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else cls.empty()
+
+    @classmethod
+    def empty(cls) -> "Results":
+        """Return results of no run."""
         return cls({"machine": "", "limits": {}, "kinds": {}, "samples": {}})
 
     def save(self, path: Path) -> None:

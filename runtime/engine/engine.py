@@ -28,6 +28,7 @@ from lmc.runtime.engine.prefilling import Prefilling
 from lmc.runtime.engine.request import Request
 from lmc.runtime.engine.sampler import TokenRules
 from lmc.runtime.engine.scoring import Scoring
+from lmc.runtime.engine.sizes import expect_counts, expect_pages, expect_seconds
 from lmc.runtime.engine.tiers import tier_options
 from lmc.runtime.guess import Guess
 from lmc.runtime.reference_names import ServerNames
@@ -73,7 +74,8 @@ class Engine(EngineThread, ServerNames):
 
     Raises:
         UsageError: an unknown choice of `cache`, `order`, `eviction` or `drafts`, or drafts that
-            cannot be made; sizes that hold nothing; a folder that cannot be used.
+            cannot be made; what is no count, time or size, or holds nothing; a folder that
+            cannot be used.
     """
 
     def __init__(
@@ -102,6 +104,15 @@ class Engine(EngineThread, ServerNames):
         disk_tier: str | Path | None = None,
         disk_bytes: int | None = None,
     ) -> None:
+        expect_counts(
+            num_slots=num_slots,
+            token_budget=token_budget,
+            max_running=max_running,
+            page_size=page_size,
+            threads=threads,
+        )
+        expect_counts(least=0, cache_events=cache_events)
+        expect_seconds(constraint_seconds=constraint_seconds)
         if drafts is None:
             drafts = "off" if draft_model is None else "model"
         policy = Policy(cache=cache, order=order, eviction=eviction, drafts=drafts)
@@ -110,10 +121,11 @@ class Engine(EngineThread, ServerNames):
         self._vocab_size = model.config.vocab_size
         self._rules = TokenRules(target.tokenizer, self._vocab_size)
         sizes = {
-            "num_slots": num_slots or default_num_slots(model.config),
+            "num_slots": default_num_slots(model.config) if num_slots is None else num_slots,
             "token_budget": token_budget,
             "max_running": max_running,
         }
+        expect_pages(sizes["num_slots"], page_size)
         drafter = make_drafter(policy.drafts, num_drafts, draft_model, **sizes)
         drafter = ForcedDrafts(drafter) if jumps else drafter
         core = EngineCore(

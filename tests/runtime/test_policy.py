@@ -99,3 +99,24 @@ def test_arrival_is_first_come_first_served_and_random_is_not_but_repeats(fakes)
 def test_an_unknown_choice_is_refused_and_told(fakes, wrong):
     with pytest.raises(UsageError, match=rf"{next(iter(wrong))}=.* is no choice"):
         fakes.make_engine(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        *(
+            ({name: value}, rf"{name}=.* is no count")
+            for name in ("num_slots", "token_budget", "max_running", "page_size", "threads")
+            for value in (0, -5, "x", 1.5, True)
+        ),
+        ({"cache_events": -1}, "cache_events=-1 is no count"),
+        ({"constraint_seconds": 0}, "constraint_seconds=0 is no time"),
+        ({"constraint_seconds": "1"}, "constraint_seconds='1' is no time"),
+        ({"constraint_seconds": float("nan")}, "constraint_seconds=nan is no time"),
+        ({"num_slots": 10, "page_size": 16}, "num_slots=10 holds no page of page_size=16"),
+    ],
+)
+def test_sizes_that_hold_nothing_are_refused(fakes, wrong, message):
+    with pytest.raises(UsageError, match=message) as caught:
+        fakes.make_engine(**wrong)
+    assert caught.value.hint
