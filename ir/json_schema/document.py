@@ -22,9 +22,11 @@ _MAPS = (
 )  # fmt: skip
 
 
-def refuse(pointer: str, message: str, hint: str) -> ConstraintError:
+def refuse(
+    pointer: str, message: str, hint: str, *, kind: type[ConstraintError] = ConstraintError
+) -> ConstraintError:
     """Return the refusal of a place in a schema; the error carries the pointer."""
-    error = ConstraintError(f"schema at {pointer or '/'!r}: {message}", hint=hint)
+    error = kind(f"schema at {pointer or '/'!r}: {message}", hint=hint)
     error.pointer = pointer
     return error
 

@@ -46,6 +46,10 @@ FOLLOWED = frozenset((
 _EMPTY_DEPTH = 3
 
 
+class HoldsItselfError(ConstraintError):
+    """What a schema means was asked for while that is being found out."""
+
+
 class Reader(TypeKeywords):
     """Reads the schemas of one document as they are asked for.
 
@@ -79,7 +83,12 @@ class Reader(TypeKeywords):
         if found is not None:
             return found
         if atom in self._open:
-            raise refuse(str(atom[1]), "the schema refers to itself", "let it refer from inside")
+            raise refuse(
+                str(atom[1]),
+                "the schema refers to itself",
+                "let it refer from inside",
+                kind=HoldsItselfError,
+            )
         self._open.add(atom)
         try:
             found = self._shapes[atom] = self._read(atom)
@@ -107,7 +116,12 @@ class Reader(TypeKeywords):
         """Return whether surely no value fulfils a conjunction."""
         if conj == NEVER:
             return True
-        return depth > 0 and self.shape_is_empty(self.shape(conj), depth)
+        if not depth:
+            return False
+        try:
+            return self.shape_is_empty(self.shape(conj), depth)
+        except HoldsItselfError:
+            return False  # an option of a union that holds the union: nothing is sure of it yet
 
     def shape_is_empty(self, shape: Shape, depth: int = _EMPTY_DEPTH) -> bool:
         """Return whether surely no value is in a shape."""

@@ -67,7 +67,36 @@ NOT = {
     "minItems": 1,
 }
 ANYTHING = {"type": "object", "properties": {"me": {"$ref": "#"}, "x": {}}, "required": ["x"]}
-SCHEMAS = {"tree": TREE, "list": LIST, "expr": EXPR, "not": NOT, "anything": ANYTHING}
+UNION = {
+    "oneOf": [
+        {
+            "type": "object",
+            "properties": {"t": {"enum": ["num"]}, "n": {"type": "integer"}},
+            "required": ["t", "n"],
+        },
+        {
+            "type": "object",
+            "properties": {"l": {"$ref": "#"}, "r": {"$ref": "#"}, "t": {"enum": ["sum"]}},
+            "required": ["l", "r", "t"],
+        },
+    ]
+}
+OVERLAP = {
+    "oneOf": [
+        {"type": "array", "items": {"$ref": "#"}, "maxItems": 2},
+        {"type": "array", "maxItems": 1},
+        {"type": "boolean"},
+    ]
+}
+SCHEMAS = {
+    "tree": TREE,
+    "list": LIST,
+    "expr": EXPR,
+    "not": NOT,
+    "anything": ANYTHING,
+    "union": UNION,
+    "overlap": OVERLAP,
+}
 
 
 TYPES = {"object": dict, "array": list, "string": str, "boolean": bool, "null": type(None)}
@@ -157,7 +186,9 @@ def test_drawn_texts_are_valid(name, open_objects):
 
 
 def random_value(rng: random.Random, depth: int):
-    kind = rng.choice(["int", "text", "flag", "null", "list", "node", "op", "link", "me"])
+    kind = rng.choice(
+        ["int", "text", "flag", "null", "list", "node", "op", "link", "me", "num", "sum"]
+    )
     inside = (
         (lambda: random_value(rng, depth - 1)) if depth else (lambda: rng.choice([1, "a", None]))
     )
@@ -179,6 +210,10 @@ def random_value(rng: random.Random, depth: int):
             return {"op": rng.choice("+-*"), "args": [inside() for _ in range(rng.randint(0, 2))]}
         case "link":
             return {"x": rng.choice(["a", "b"]), "next": inside()}
+        case "num":
+            return {"t": rng.choice(["num", "sum"]), "n": 1}
+        case "sum":
+            return {"l": inside(), "r": inside(), "t": rng.choice(["num", "sum"])}
         case _:
             return {"me": inside(), "x": inside()}
 
@@ -188,7 +223,7 @@ def test_random_values_are_judged_as_the_standard_does(name):
     schema = SCHEMAS[name]
     tree, rng = machine(schema, open_objects=True), random.Random(name)
     verdicts = [0, 0]
-    for _ in range(250):
+    for _ in range(1500):
         value = random_value(rng, 3)
         expected = is_valid(schema, value)
         assert tree.matches(text(value)) == expected, value
@@ -258,3 +293,19 @@ def test_schemas_of_the_field_that_hold_themselves():
                 if not test["valid"] and (row["id"], index) not in doubtful:
                     assert not tree.matches(text(test["data"])), (row["id"], index)
     assert count >= 10
+
+
+def test_an_option_that_holds_its_union_may_stand_in_it_at_any_depth():
+    union, value = machine(UNION), {"t": "num", "n": 1}
+    for _ in range(30):
+        value = {"l": value, "r": {"t": "num", "n": 2}, "t": "sum"}
+        assert union.matches(text(value))
+    assert not union.matches(text(value).replace(b'"t": "num"', b'"t": "sum"', 1))
+
+
+def test_a_union_that_is_its_own_option_is_refused():
+    with pytest.raises(ConstraintError, match="refers to itself") as caught:
+        compile_schema(
+            {"$defs": {"a": {"oneOf": [{"$ref": "#/$defs/a"}, {}]}}, "$ref": "#/$defs/a"}
+        )
+    assert caught.value.pointer == "/$defs/a"
