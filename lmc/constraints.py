@@ -13,12 +13,19 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from operator import index
 from os import PathLike, fspath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from lmc.errors import ConstraintError, ModelError, TokenRefused, UsageError
+from lmc.constraint_arguments import (
+    check_schema_options,
+    end_ids,
+    option_texts,
+    tag_dicts,
+    text_of,
+    whole_number,
+)
+from lmc.errors import ModelError, TokenRefused, UsageError
 from lmc.ir.calls import Constraint as Request
 from lmc.ir.target import Tokenizer
 
@@ -68,7 +75,7 @@ class Constraint(Request):
         Raises:
             ConstraintError: the pattern is no text.
         """
-        return cls("regex", _text(pattern, "a regex", "a pattern as re.compile takes it"))
+        return cls("regex", text_of(pattern, "a regex", "a pattern as re.compile takes it"))
 
     @classmethod
     def json_schema(
@@ -91,11 +98,12 @@ class Constraint(Request):
                 as the limits allow.
 
         Raises:
-            ConstraintError: the schema is not JSON.
-            UsageError: the type has no schema.
+            ConstraintError: the schema is not JSON, or separators are no such marks.
+            UsageError: the type has no schema; another kind of value for an option.
         """
         from lmc.ir.json_schema import schema_source
 
+        check_schema_options(open_objects, max_depth)
         plain: Any = schema
         if isinstance(schema, Mapping):
             plain = dict(cast(Mapping[str, Any], schema))
@@ -115,7 +123,7 @@ class Constraint(Request):
         Raises:
             ConstraintError: the grammar is no text.
         """
-        return cls("ebnf", _text(grammar, "a grammar", 'start: "yes" | "no"'))
+        return cls("ebnf", text_of(grammar, "a grammar", 'start: "yes" | "no"'))
 
     @classmethod
     def tags(
@@ -140,7 +148,7 @@ class Constraint(Request):
         """
         from lmc.ir.grammar import tags_source
 
-        listed = [dict(tag) for tag in tags]
+        listed = tag_dicts(tags)
         source = tags_source(listed, free_text=free_text, at_least=at_least, at_most=at_most)
         return cls("tags", source)
 
@@ -151,12 +159,7 @@ class Constraint(Request):
         Raises:
             ConstraintError: there are none, or something else than texts.
         """
-        options: list[Any] = list(texts) if isinstance(texts, Iterable) else []
-        if isinstance(texts, str) or not options or not all(isinstance(t, str) for t in options):
-            raise ConstraintError(
-                "choices need a list of texts, at least one", hint='choices(["yes", "no"])'
-            )
-        return cls("regex", "|".join(map(re.escape, options)))
+        return cls("regex", "|".join(map(re.escape, option_texts(texts))))
 
     def compile(
         self, tokenizer: Any, *, eos_token_ids: Iterable[int] | None = None
@@ -174,8 +177,10 @@ class Constraint(Request):
             ConstraintError: it is wrong, holds what cannot be followed, or is too costly;
                 `.pointer` or `.position` is the place.
             ModelError: there is no such tokenizer, or it is of an unsupported kind.
+            UsageError: `eos_token_ids` are no list of ids, or none of the tokenizer's.
         """
-        cache = _cache_of(tokenizer, None if eos_token_ids is None else frozenset(eos_token_ids))
+        ends = None if eos_token_ids is None else end_ids(eos_token_ids)
+        cache = _cache_of(tokenizer, ends)
         return CompiledConstraint(self, cache, cache.get(self.request()))
 
     def to_dot(self) -> str:
@@ -200,13 +205,6 @@ class Constraint(Request):
     def request(self) -> Request:
         """Return the constraint as calls carry it."""
         return Request(self.kind, self.source)
-
-
-def _text(value: Any, what: str, example: str) -> str:
-    """Return a text; anything else is refused."""
-    if not isinstance(value, str):
-        raise ConstraintError(f"{what} is a text, not {type(value).__name__}", hint=example)
-    return value
 
 
 class CompiledConstraint:
@@ -260,13 +258,9 @@ class ConstraintMatcher:
         Raises:
             UsageError: it is no integer.
         """
-        try:
-            number = index(token_id)
-        except TypeError as error:
-            raise UsageError(
-                f"a token id is an integer, not {token_id!r}",
-                hint="give ids as encode() or the sampler gives them",
-            ) from error
+        number = whole_number(
+            token_id, "a token id", "give ids as encode() or the sampler gives them"
+        )
         try:
             self._matcher.accept_token(number)
         except TokenRefused:
@@ -314,9 +308,11 @@ class ConstraintMatcher:
 
         Raises:
             EngineError: fewer have been accepted.
+            UsageError: it is no integer.
         """
-        self._matcher.rollback(count)
-        del self._accepted[len(self._accepted) - count :]
+        number = whole_number(count, "a count of tokens", "count accepted tokens only")
+        self._matcher.rollback(number)
+        del self._accepted[len(self._accepted) - number :]
 
     def fork(self) -> "ConstraintMatcher":
         """Return an independent matcher at the same place."""

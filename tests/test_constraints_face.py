@@ -165,6 +165,23 @@ def test_wrong_uses() -> None:
     for wrong in ("5", None, 1.0):
         with pytest.raises(UsageError, match="a token id is an integer"):
             matcher.accept_token(wrong)  # type: ignore[arg-type]
+    for wrong in ("1", None, 1.0):
+        with pytest.raises(UsageError, match="a count of tokens is an integer"):
+            matcher.rollback(wrong)  # type: ignore[arg-type]
+    for wrong in (2, "</s>", ["x"]):
+        with pytest.raises(UsageError, match=r"no list of ids|a token id is an integer"):
+            lmc.Constraint.regex("a").compile("oracle", eos_token_ids=wrong)  # type: ignore[arg-type]
+    with pytest.raises(lmc.ConstraintError, match="half a surrogate pair at position 10") as half:
+        lmc.Constraint.ebnf('root ::= "\ud800"')
+    assert half.value.position == 10
+    for wrong in (None, "x", {"begin": "<a>"}, [1]):
+        with pytest.raises(lmc.ConstraintError, match=r"list of dicts|structural tags"):
+            lmc.Constraint.tags(wrong)  # type: ignore[arg-type]
+    with pytest.raises(lmc.ConstraintError, match="no pair of texts"):
+        lmc.Constraint.json_schema({}, separators=",")  # type: ignore[arg-type]
+    for options in ({"max_depth": -1}, {"max_depth": "a"}, {"open_objects": "no"}):
+        with pytest.raises(UsageError, match=next(iter(options))):
+            lmc.Constraint.json_schema({}, **options)  # type: ignore[arg-type]
     for wrong in ([], "abc", [1], None, 3):
         with pytest.raises(lmc.ConstraintError, match="list of texts"):
             lmc.Constraint.choices(wrong)  # type: ignore[arg-type]

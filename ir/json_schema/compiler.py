@@ -183,6 +183,10 @@ def _compile(
 
 
 def _check_separators(separators: tuple[str, str]) -> None:
+    if not isinstance(separators, (tuple, list)) or len(separators) != 2:  # type: ignore[redundant-expr]
+        raise ConstraintError(
+            f"separators {separators!r} are no pair of texts", hint='use (", ", ": ") or (",", ":")'
+        )
     for part, mark in zip(separators, ",:", strict=True):
         if part.strip(" \t\r\n") != mark:
             raise ConstraintError(
